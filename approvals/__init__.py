@@ -1,0 +1,1 @@
+"""approvals: policy matrix and rules, grants, votes and the pages to decide; implements the ports of toolsys."""

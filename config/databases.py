@@ -1,0 +1,41 @@
+"""Database URLs as Django's settings. Pure; imported by `config.settings` only.
+
+`postgres://user:password@host:5432/name?option=value`, everything percent-encoded where needed. A unix socket is given
+as `?host=/folder/of/the/socket`. Other options go to libpq (`sslmode`, `connect_timeout`, …).
+"""
+
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+ENGINE = "toolsys.postgres"
+SCHEMES = ("postgres", "postgresql")
+POOL_MAXIMUM = 16
+POOL_TIMEOUT_SECONDS = 10
+
+
+def parse_database_url(url: str) -> dict[str, Any]:
+    """Return NAME, USER, PASSWORD, HOST, PORT and OPTIONS. Raises: ValueError saying what is wrong, never the URL."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise ValueError("must begin with postgres://")
+    options: dict[str, Any] = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+    name = unquote(parts.path.removeprefix("/"))
+    user = unquote(parts.username or "") or options.pop("user", "")
+    if not name or not user:
+        raise ValueError("must name a user and a database: postgres://user:password@host:5432/name")
+    return {
+        "NAME": name,
+        "USER": user,
+        "PASSWORD": unquote(parts.password or "") or options.pop("password", ""),
+        "HOST": options.pop("host", "") or parts.hostname or "",
+        "PORT": str(options.pop("port", "") or parts.port or ""),
+        "OPTIONS": options,
+    }
+
+
+def database(url: str, *, pool_maximum: int | None = None) -> dict[str, Any]:
+    """Return one entry of DATABASES, with a connection pool where a maximum is given."""
+    settings = {"ENGINE": ENGINE, "CONN_MAX_AGE": 0, **parse_database_url(url)}
+    if pool_maximum is not None:
+        settings["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": pool_maximum, "timeout": POOL_TIMEOUT_SECONDS}}
+    return settings

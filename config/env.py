@@ -1,0 +1,164 @@
+"""Every environment variable of the program, typed, in one place; the only reader of the environment.
+
+All faults of all variables are reported in one error that names each variable and never shows a value. When
+neither DATABASE_URL nor REDIS_URL is set, the record of a running `manage.py up` on the same data folder supplies what is unset.
+Imported by `config.settings` only.
+"""
+
+import base64
+import binascii
+import ipaddress
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from config.databases import parse_database_url
+from config.datafolder import default_folder, recorded_environment
+
+MASTER_KEY_BYTES = 32
+HINTS = {
+    "DATABASE_URL": "postgres://toolsys_app:password@host:5432/toolsys",
+    "REDIS_URL": "redis://host:6379/0 or unix:///path/of/the/socket",
+    "SECRET_KEY": "50 random characters or more",
+    "MASTER_ENCRYPTION_KEY": "32 random bytes, urlsafe base64; several, separated by commas, are a ring",
+}
+
+
+def _split(value: object) -> object:
+    """Read a comma-separated list; an empty string is an empty list."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _json(value: object) -> object:
+    return json.loads(value or "{}") if isinstance(value, str) else value
+
+
+def _database_url(value: SecretStr) -> SecretStr:
+    parse_database_url(value.get_secret_value())
+    return value
+
+
+def _redis_url(value: str) -> str:
+    if not value.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("must begin with redis://, rediss:// or unix://")
+    return value
+
+
+def _network(value: str) -> str:
+    ipaddress.ip_network(value)
+    return value
+
+
+def decode_master_keys(ring: str) -> tuple[bytes, ...]:
+    """Return the keys of the ring, the encrypting one first. Raises: ValueError."""
+    try:
+        keys = tuple(base64.b64decode(key.strip(), altchars=b"-_", validate=True) for key in ring.split(","))
+    except binascii.Error as error:
+        raise ValueError("is not urlsafe base64") from error
+    if any(len(key) != MASTER_KEY_BYTES for key in keys):
+        raise ValueError(f"must decode to {MASTER_KEY_BYTES} bytes")
+    return keys
+
+
+def _master_keys(value: SecretStr) -> SecretStr:
+    decode_master_keys(value.get_secret_value())
+    return value
+
+
+Listed = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
+
+
+class StdioServer(BaseModel):
+    """A program that the operator lets workers start as an MCP server over stdio."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    argv: tuple[str, ...] = Field(min_length=1)
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+class Toolsys(BaseSettings):
+    """The product's own numbers and switches: TOOLSYS_<NAME>. Units are in the names."""
+
+    model_config = SettingsConfigDict(env_prefix="TOOLSYS_", frozen=True, extra="ignore")
+
+    data_dir: Path = Field(default_factory=default_folder)
+    # Set by `manage.py up`, which serves this machine only; cookies are then sent without TLS.
+    plain_http: bool = False
+    demo: bool = False
+    demo_effects_url: str = ""
+    demo_mcp_url: str = ""
+    # A folder turns the crash probe on; empty: no probe.
+    probe_dir: str = ""
+
+    lease_seconds: float = Field(10.0, gt=0)
+    sweep_seconds: float = Field(2.0, gt=0)
+    max_claims: int = Field(5, ge=1)
+    claim_cap_per_tenant: int = Field(64, ge=1)
+    approval_expiry_seconds: int = Field(86_400, ge=1)
+    approval_consume_seconds: int = Field(3_600, ge=1)
+    inline_maximum_bytes: int = Field(4_096, ge=256)
+    global_output_ceiling_bytes: int = Field(1_048_576, ge=4_096)
+    max_body_bytes: int = Field(1_048_576, ge=1_024)
+    wait_cap_seconds: float = Field(55.0, gt=0)
+    waiters_cap: int = Field(48, ge=0)
+    worker_threads: int = Field(8, ge=1)
+
+    stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
+    egress_private_cidrs: Annotated[
+        tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)
+    ] = ()
+    # host:port, to which plain HTTP may go: an operator's explicit opt-in for local networks.
+    egress_plain_http_hosts: Listed = ()
+
+
+class Env(BaseSettings):
+    """What a deployment sets. The owner's and operator's databases are needed by some processes only."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
+    database_url: DatabaseUrl
+    database_operator_url: DatabaseUrl | None = None
+    database_owner_url: DatabaseUrl | None = None
+    redis_url: Annotated[str, AfterValidator(_redis_url)]
+    secret_key: SecretStr = Field(min_length=32)
+    master_encryption_key: Annotated[SecretStr, AfterValidator(_master_keys)]
+    debug: bool = False
+    allowed_hosts: Listed = ("localhost", "127.0.0.1", "[::1]")
+    csrf_trusted_origins: Listed = ()
+    log_level: str = "INFO"
+
+
+def load() -> tuple[Env, Toolsys]:
+    """Read the environment. Raises: ImproperlyConfigured with one line per variable at fault."""
+    if not os.environ.get("DATABASE_URL") and not os.environ.get("REDIS_URL"):
+        for name, value in recorded_environment(default_folder()).items():
+            os.environ.setdefault(name, value)
+    faults: list[str] = []
+    env = _read(Env, "", faults)
+    toolsys = _read(Toolsys, "TOOLSYS_", faults)
+    if env is None or toolsys is None:
+        hint = "Start everything with `make up`, or set the variables:"
+        raise ImproperlyConfigured("\n  ".join([f"The environment is incomplete. {hint}", *faults]))
+    return env, toolsys
+
+
+def _read[T: BaseSettings](kind: type[T], prefix: str, faults: list[str]) -> T | None:
+    try:
+        return kind()
+    except ValidationError as error:
+        faults += [_describe(prefix, fault) for fault in error.errors(include_input=False, include_url=False)]
+    return None
+
+
+def _describe(prefix: str, fault: Any) -> str:
+    name = prefix + str(fault["loc"][0]).upper()
+    what = "is not set" if fault["type"] == "missing" else fault["msg"].removeprefix("Value error, ")
+    hint = HINTS.get(name)
+    return f"{name}: {what}" + (f" ({hint})" if hint else "")

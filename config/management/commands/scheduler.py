@@ -1,0 +1,22 @@
+"""`manage.py scheduler`: sweeps for work that a lost process, queue or message left behind. One is active at a time."""
+
+import signal
+import threading
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from config.checks import require_safe_database
+from toolsys import sweeper
+
+
+class Command(BaseCommand):
+    help = "Ring again for calls that nobody is working on."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        require_safe_database()
+        stopping = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stopping.set())
+        sweeper.serve(settings.TOOLSYS.sweep_seconds, settings.TOOLSYS.sweep_seconds, stopping)

@@ -1,0 +1,172 @@
+"""Django's settings: one deployment-independent file; everything that differs comes from `config.env`.
+
+`settings.TOOLSYS` is the frozen object of the product's own numbers (`settings.TOOLSYS.lease_seconds`). Only Django, as
+named by DJANGO_SETTINGS_MODULE, imports this.
+"""
+
+from typing import Any
+
+from django.utils.csp import CSP
+
+from config.databases import POOL_MAXIMUM, database
+from config.datafolder import ROOT
+from config.env import decode_master_keys, load
+
+ENV, TOOLSYS = load()
+
+SECRET_KEY = ENV.secret_key.get_secret_value()
+MASTER_ENCRYPTION_KEYS = decode_master_keys(ENV.master_encryption_key.get_secret_value())
+TOOLSYS_COMPOSITION = "config.wiring.compose_web"
+DEBUG = ENV.debug
+ALLOWED_HOSTS = list(ENV.allowed_hosts)
+CSRF_TRUSTED_ORIGINS = list(ENV.csrf_trusted_origins)
+IS_PLAIN_HTTP = DEBUG or TOOLSYS.plain_http
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_rq",
+    "django_prometheus",
+    "toolsys",
+    "mcpcatalog",
+    "approvals",
+    "config",
+]
+
+MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "toolsys.tenancy.ConsoleTenantMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "django.template.context_processors.csp",
+            ]
+        },
+    }
+]
+
+# One database, three roles. An alias exists only where its URL is set: web and workers do without the owner.
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": database(ENV.database_url.get_secret_value(), pool_maximum=POOL_MAXIMUM)
+}
+if ENV.database_operator_url:
+    DATABASES["operator"] = database(ENV.database_operator_url.get_secret_value())
+if ENV.database_owner_url:
+    DATABASES["owner"] = database(ENV.database_owner_url.get_secret_value())
+DATABASE_ROUTERS = ["toolsys.tenancy.Router"]
+
+REDIS_URL = ENV.redis_url
+RQ_QUEUES = {
+    "calls": {
+        "URL": REDIS_URL,
+        "DEFAULT_TIMEOUT": 360,
+        "DEFAULT_RESULT_TTL": 0,
+        "SERIALIZER": "rq.serializers.JSONSerializer",
+    }
+}
+RQ_SHOW_ADMIN_LINK = False
+
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": [],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["toolsys.api.authentication.ApiKeyAuthentication"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "toolsys.api.problems.handle",
+    "UNAUTHENTICATED_USER": None,
+    "UNAUTHENTICATED_TOKEN": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "toolsys",
+    "DESCRIPTION": "Governed tool execution for AI agents.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+SECURE_CSP = {
+    "default-src": [CSP.SELF],
+    "script-src": [CSP.SELF, CSP.NONCE],
+    "style-src": [CSP.SELF, CSP.NONCE],
+    "img-src": [CSP.SELF, "data:"],
+    "object-src": [CSP.NONE],
+    "base-uri": [CSP.NONE],
+    "frame-ancestors": [CSP.NONE],
+    "form-action": [CSP.SELF],
+}
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_SECURE = not IS_PLAIN_HTTP
+CSRF_COOKIE_SECURE = not IS_PLAIN_HTTP
+SECURE_SSL_REDIRECT = not IS_PLAIN_HTTP
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_HSTS_SECONDS = 0 if IS_PLAIN_HTTP else 31_536_000
+# A proxy terminates TLS in a deployment and must set (and strip) this header.
+SECURE_PROXY_SSL_HEADER = None if IS_PLAIN_HTTP else ("HTTP_X_FORWARDED_PROTO", "https")
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "admin:login"
+
+STATIC_URL = "static/"
+STATIC_ROOT = None if IS_PLAIN_HTTP else ROOT / "static"
+# From the packages directly under `make up`; collected, compressed and hashed in a deployment.
+WHITENOISE_USE_FINDERS = IS_PLAIN_HTTP
+_STATIC_STORAGE = (
+    "django.contrib.staticfiles.storage.StaticFilesStorage"
+    if IS_PLAIN_HTTP
+    else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+)
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": _STATIC_STORAGE},
+}
+
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+DATA_UPLOAD_MAX_MEMORY_SIZE = TOOLSYS.max_body_bytes
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "config.logging.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": ENV.log_level},
+    # Django's own handlers would print every line twice, and to the console in another form.
+    "loggers": {"django": {"handlers": [], "propagate": True}, "django.server": {"handlers": [], "propagate": True}},
+}

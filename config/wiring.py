@@ -1,0 +1,119 @@
+"""The composition root: what is plugged into what. The only module that knows every room of the house.
+
+`compose_web` builds what the web process and the scheduler need (the pipeline hands off there), `compose_worker` adds
+execution. Real clock, ids and randomness enter here; tests build their own.
+"""
+
+import os
+import secrets
+import socket
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+from django.conf import settings
+from django.core.files.storage import FileSystemStorage
+
+from approvals.gate import MatrixGate, SeatDesk
+from toolsys import selectors
+from toolsys.artifacts import StoredArtifacts
+from toolsys.builtin.demo import DemoEcho, DemoExternalWrite
+from toolsys.builtin.math_evaluate import MathEvaluate
+from toolsys.builtin.system_time import SystemTime
+from toolsys.composition import Composition
+from toolsys.credentials import EnvironmentCredentials
+from toolsys.egress import policy_for
+from toolsys.envelope import Envelope
+from toolsys.execution import LoopThread, WorkerExecution
+from toolsys.ids import uuid7
+from toolsys.leases import LeaseKeeper
+from toolsys.ports import Clock, Execution, Limits, Probe, Runtime, Tool, ToolProvider
+from toolsys.probes import NoProbe, PausingProbe
+from toolsys.registry import Registry
+from toolsys.store import SqlStore
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def boottime(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class RandomIds:
+    def uuid(self) -> UUID:
+        return uuid7()
+
+    def nonce(self) -> str:
+        return secrets.token_hex(8)
+
+
+def limits() -> Limits:
+    numbers = settings.TOOLSYS
+    return Limits(
+        lease_seconds=numbers.lease_seconds,
+        max_claims=numbers.max_claims,
+        claim_cap_per_tenant=numbers.claim_cap_per_tenant,
+        inline_maximum_bytes=numbers.inline_maximum_bytes,
+        output_ceiling_bytes=numbers.global_output_ceiling_bytes,
+    )
+
+
+def builtins(clock: Clock) -> list[Tool]:
+    """The tools of this build; `demo.*` only where the demo is switched on."""
+    tools: list[Tool] = [SystemTime(clock), MathEvaluate()]
+    numbers = settings.TOOLSYS
+    if numbers.demo:
+        tools.append(DemoEcho())
+    if numbers.demo and numbers.demo_effects_url:
+        policy = policy_for(
+            [numbers.demo_effects_url],
+            open_networks=numbers.egress_private_cidrs,
+            plain_http_hosts=numbers.egress_plain_http_hosts,
+        )
+        tools.append(DemoExternalWrite(numbers.demo_effects_url, policy))
+    return tools
+
+
+def probe() -> Probe:
+    folder = settings.TOOLSYS.probe_dir
+    return PausingProbe(Path(folder)) if folder else NoProbe()
+
+
+def worker_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> Composition:
+    clock, ids = SystemClock(), RandomIds()
+    sealer = Envelope(settings.MASTER_ENCRYPTION_KEYS)
+    bounds, crash_probe = limits(), probe()
+    registry = Registry(
+        builtins(clock), providers, selectors.read_pin, output_ceiling_bytes=bounds.output_ceiling_bytes
+    )
+    runtime = Runtime(
+        store=SqlStore(sealer, clock, ids, bounds, crash_probe, worker_name()),
+        registry=registry,
+        policy=MatrixGate(),
+        desk=SeatDesk(settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
+        sealer=sealer,
+        artifacts=StoredArtifacts(FileSystemStorage(settings.TOOLSYS.data_dir / "artifacts"), sealer, ids),
+        credentials=EnvironmentCredentials(),
+        clock=clock,
+        ids=ids,
+        probe=crash_probe,
+        limits=bounds,
+        providers=providers,
+        execution=execution,
+    )
+    return Composition(runtime, registry)
+
+
+def compose_web() -> Composition:
+    return compose({}, None)
+
+
+def compose_worker(loop: LoopThread, keeper: LeaseKeeper) -> Composition:
+    return compose({}, WorkerExecution(loop, keeper, SystemClock()))

@@ -1,0 +1,242 @@
+"""What we say about a remote MCP server in our own words: configuration, catalog, call, result, errors.
+
+The face of `mcpcatalog.sdk`: no SDK type or exception passes it. Plain frozen records without I/O; importable by
+everything in mcpcatalog, and by nothing above it but tests.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal, Protocol
+
+from toolsys.domain.canonical import canonical_bytes, sha256_hex
+from toolsys.domain.context import SecretValue
+from toolsys.domain.spec import Classification
+
+type JsonObject = dict[str, Any]
+type Effect = Literal["not_applied", "unknown", "applied"]
+type ResolveCredential = Callable[[str], Awaitable[SecretValue]]
+
+
+class Transport(StrEnum):
+    STDIO = "stdio"
+    HTTP = "http"
+
+
+class AuthScheme(StrEnum):
+    NONE = "none"
+    BEARER = "bearer"
+    HEADER = "header"
+    OAUTH2_CLIENT = "oauth2_client"
+    ENV = "env"
+
+
+class CatalogMode(StrEnum):
+    """`discovered` offers what the server lists; `fixed` only what the configuration lists (DESIGN §7)."""
+
+    DISCOVERED = "discovered"
+    FIXED = "fixed"
+
+
+class KeyPlace(StrEnum):
+    """Where the application's idempotency key travels; never guessed, only configured."""
+
+    NONE = "none"
+    ARGUMENT = "argument"
+    HEADER = "header"
+    META = "meta"
+
+
+@dataclass(frozen=True, slots=True)
+class StdioCommand:
+    """One entry of the deployment's setting `stdio_servers`: the only place that names a command line."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """One configured server as every part of the adapter sees it. For stdio, `endpoint` is an entry's name."""
+
+    tenant_id: str
+    server_id: str
+    transport: Transport
+    endpoint: str
+    auth_scheme: AuthScheme = AuthScheme.NONE
+    auth_name: str | None = None
+    credential_ref: str | None = None
+    token_endpoint: str | None = None
+    token_scopes: tuple[str, ...] = ()
+    classification: Classification = field(default_factory=Classification)
+    required_scopes: frozenset[str] = frozenset()
+    timeout_seconds: int = 30
+    maximum_output_bytes: int = 65_536
+    mode: CatalogMode = CatalogMode.DISCOVERED
+    fixed_tools: tuple[str, ...] = ()
+    key_place: KeyPlace = KeyPlace.NONE
+    key_name: str = ""
+    is_stateless: bool = False
+    negotiated_revision: str = ""
+    command: StdioCommand | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the hash of what decides whom we talk to and as whom; connections and approvals are bound to it."""
+        return sha256_hex(canonical_bytes({
+            "transport": self.transport.value, "endpoint": self.endpoint, "auth_scheme": self.auth_scheme.value,
+            "auth_name": self.auth_name, "credential_ref": self.credential_ref, "token_endpoint": self.token_endpoint,
+            "token_scopes": sorted(self.token_scopes), "is_stateless": self.is_stateless,
+            "command": [list(self.command.argv), dict(self.command.environment)] if self.command else None,
+        }))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTool:
+    """One declaration as received. `claims` holds what a server says of itself and what is used for nothing."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    claims: JsonObject = field(default_factory=dict)
+    is_application_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedTool:
+    remote_name: str
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """One complete listing. `rejected` holds declarations that could not be read as tools at all."""
+
+    tools: tuple[RemoteTool, ...]
+    rejected: tuple[RejectedTool, ...]
+    revision: str
+    server_name: str = ""
+    server_version: str = ""
+    has_resources: bool = False
+    has_prompts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallSpec:
+    """One tools/call. `input_schema` is the pinned one; some of its properties may travel as headers as well."""
+
+    tool: str
+    arguments: JsonObject
+    timeout_seconds: float
+    input_schema: JsonObject = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What arrived, as received. `effect` speaks of errors only: a result without one was applied."""
+
+    is_error: bool
+    content: tuple[JsonObject, ...]
+    structured: Any
+    effect: Effect
+
+
+class RemoteServer(Protocol):
+    """One live connection. All methods run on the loop that opened it."""
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    @property
+    def revision(self) -> str: ...
+
+    async def discover(self) -> Catalog:
+        """Raises: RemoteError."""
+
+    async def call(self, spec: CallSpec) -> CallResult:
+        """Raises: RemoteError."""
+
+    async def close(self) -> None: ...
+
+    def force_close(self) -> None: ...
+
+
+class RemoteError(Exception):
+    """Something went wrong between us and the server. `detail` may hold external text: for operators only.
+
+    `effect` says what is known of the call: not_applied where it provably never reached the server or was refused
+    before it ran, else unknown.
+    """
+
+    reason_code: ClassVar[str] = "tool.transport"
+
+    def __init__(
+        self, detail: str = "", *, effect: Effect = "unknown", retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(f"{self.reason_code}: {detail}" if detail else self.reason_code)
+        self.detail = detail
+        self.effect: Effect = effect
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ServerUnreachable(RemoteError):
+    reason_code = "tool.server_unreachable"
+
+
+class AuthFailed(RemoteError):
+    """The credential was refused while connecting; dialling again with it is one more failed login."""
+
+    reason_code = "tool.auth_failed"
+
+
+class AuthExpired(RemoteError):
+    """The credential was refused on a connection that had worked."""
+
+    reason_code = "tool.server_unauthorized"
+
+
+class AuthUnsupported(RemoteError):
+    reason_code = "tool.auth_unsupported"
+
+
+class CredentialMissing(RemoteError):
+    reason_code = "tool.credentials_missing"
+
+
+class PermissionDenied(RemoteError):
+    reason_code = "tool.permission"
+
+
+class RequestTimeout(RemoteError):
+    reason_code = "tool.timeout"
+
+
+class ResponseTooLarge(RemoteError):
+    reason_code = "tool.output_too_large"
+
+
+class DestinationRefused(RemoteError):
+    reason_code = "tool.egress_denied"
+
+
+class RateLimited(RemoteError):
+    reason_code = "tool.rate_limited"
+
+
+class InputRequired(RemoteError):
+    """The server wants sampling, roots, elicitation or more input: declined, because answering is a second send."""
+
+    reason_code = "tool.input_required_unsupported"
+
+
+class ProtocolViolation(RemoteError):
+    reason_code = "tool.protocol_error"
+
+
+class UpstreamError(RemoteError):
+    """The server answered the request with a JSON-RPC error or an HTTP error of its own."""
+
+    reason_code = "tool.upstream_error"

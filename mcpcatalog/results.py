@@ -1,0 +1,155 @@
+"""From what a server returned to a `ToolResult`: parts, artifacts, and the rule of what an error means.
+
+The effect rule is the specification's and is keyed on the classification, never on a server or its vocabulary: once
+dispatched, an error of a call that may not be repeated is an unknown outcome, unless the server proves that nothing
+was applied. Source: TS "A non-idempotent MCP call fails after dispatch", DESIGN §7 and §10.
+"""
+
+import base64
+import binascii
+import json
+from typing import Any, Final
+
+from mcpcatalog.remote import CallResult, JsonObject, RemoteError
+from toolsys.domain import excerpt
+from toolsys.domain.context import ArtifactWriter
+from toolsys.domain.results import (
+    ArtifactPart,
+    ArtifactRef,
+    ContentPart,
+    TextPart,
+    ToolFailure,
+    ToolFailureKind,
+    ToolResult,
+)
+from toolsys.domain.spec import Classification, IdempotencyClass, SideEffectClass
+from toolsys.domain.trust import TrustLevel
+
+HARD_CEILING_FACTOR: Final = 4
+MAXIMUM_BLOCKS: Final = 256
+NO_CONTENT: Final = "(the tool returned no content)"
+_REPEATABLE: Final = frozenset({IdempotencyClass.READ_ONLY, IdempotencyClass.IDEMPOTENT})
+_KINDS: Final = {
+    "tool.timeout": ToolFailureKind.TIMEOUT,
+    "tool.server_unreachable": ToolFailureKind.TRANSPORT,
+    "tool.transport": ToolFailureKind.TRANSPORT,
+    "tool.output_too_large": ToolFailureKind.OUTPUT_TOO_LARGE,
+    "tool.protocol_error": ToolFailureKind.OUTPUT_INVALID,
+    "tool.permission": ToolFailureKind.PERMISSION,
+    "tool.auth_failed": ToolFailureKind.PERMISSION,
+    "tool.auth_unsupported": ToolFailureKind.PERMISSION,
+    "tool.server_unauthorized": ToolFailureKind.PERMISSION,
+    "tool.credentials_missing": ToolFailureKind.PERMISSION,
+    "tool.egress_denied": ToolFailureKind.PERMISSION,
+}
+
+
+def may_be_repeated(classification: Classification) -> bool:
+    """Say whether an error of a dispatched call may be an ordinary failure without proof."""
+    return classification.side_effect is SideEffectClass.NONE or classification.idempotency in _REPEATABLE
+
+
+def failure_of(error: RemoteError, classification: Classification) -> ToolResult:
+    """Render an error without an answer. Only the server can prove that nothing was applied; the transport cannot."""
+    code = error.reason_code
+    kind = _KINDS.get(code, ToolFailureKind.UPSTREAM_ERROR)
+    if not may_be_repeated(classification):
+        kind, code = ToolFailureKind.OUTCOME_UNKNOWN, "tool.outcome_unknown"
+    return ToolResult(ok=False, output_trust=TrustLevel.EXTERNAL_UNTRUSTED, failure=ToolFailure(
+        kind=kind, reason_code=code, detail=str(error)[:2_000], retryable=error.effect == "not_applied",
+        retry_after_seconds=error.retry_after_seconds,
+    ))  # fmt: skip
+
+
+async def result_of(
+    result: CallResult, classification: Classification, artifacts: ArtifactWriter, *, maximum_output_bytes: int
+) -> ToolResult:
+    """Render an answer. Text past four times the tool's limit is not carried further; the pipeline sees that it is
+    too large.
+    """
+    ceiling = maximum_output_bytes * HARD_CEILING_FACTOR
+    if result.is_error:
+        return _reported_error(result, classification, ceiling)
+    parts, references = await _parts(result.content, artifacts, ceiling)
+    structured = result.structured if _size(result.structured) <= ceiling else None
+    if not parts and structured is None:
+        oversized = result.structured is not None
+        parts = [TextPart(text=_cut(_json(result.structured), ceiling) if oversized else NO_CONTENT)]
+    return ToolResult(
+        ok=True, content=tuple(parts), structured=structured, artifacts=tuple(references),
+        output_trust=TrustLevel.EXTERNAL_UNTRUSTED,
+    )  # fmt: skip
+
+
+def _reported_error(result: CallResult, classification: Classification, ceiling: int) -> ToolResult:
+    kind, code = ToolFailureKind.UPSTREAM_ERROR, "tool.upstream_error"
+    if result.effect != "not_applied" and not may_be_repeated(classification):
+        kind, code = ToolFailureKind.OUTCOME_UNKNOWN, "tool.outcome_unknown"
+    texts = [block["text"] for block in result.content if isinstance(block.get("text"), str)]
+    text = _cut("\n".join(texts), ceiling)
+    structured = result.structured if _size(result.structured) <= ceiling else None
+    return ToolResult(ok=False, structured=structured, output_trust=TrustLevel.EXTERNAL_UNTRUSTED, failure=ToolFailure(
+        kind=kind, reason_code=code, detail="the server reported an error", external_text=text or None,
+        retryable=kind is ToolFailureKind.UPSTREAM_ERROR,
+    ))  # fmt: skip
+
+
+async def _parts(
+    blocks: tuple[JsonObject, ...], artifacts: ArtifactWriter, ceiling: int
+) -> tuple[list[ContentPart], list[ArtifactRef]]:
+    parts: list[ContentPart] = []
+    references: list[ArtifactRef] = []
+    left = ceiling + 1  # one byte more than allowed, so that the pipeline notices
+    for block in blocks[:MAXIMUM_BLOCKS]:
+        found = _data(block)
+        if found is not None:
+            reference = await artifacts.write(*found)
+            references.append(reference)
+            parts.append(ArtifactPart(artifact=reference))
+        elif left > 0:
+            text = _cut(_text(block), left)
+            left -= len(text.encode("utf-8", "replace"))
+            parts.append(TextPart(text=text))
+    return parts, references
+
+
+def _data(block: JsonObject) -> tuple[bytes, str] | None:
+    """Return the bytes and media type of an image, a sound or an embedded blob."""
+    resource = block.get("resource")
+    holder = resource if block.get("type") == "resource" and isinstance(resource, dict) else block
+    encoded = holder.get("blob") if holder is resource else holder.get("data")
+    if not isinstance(encoded, str):
+        return None
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data, _media_type(holder.get("mimeType"))
+
+
+def _media_type(claimed: Any) -> str:
+    """A server's media type is kept only if it can do no harm as a header."""
+    plain = isinstance(claimed, str) and len(claimed) < 100 and claimed.isascii() and claimed.isprintable()
+    return claimed if plain and "/" in claimed else "application/octet-stream"
+
+
+def _text(block: JsonObject) -> str:
+    if isinstance(block.get("text"), str):
+        return str(block["text"])
+    resource = block.get("resource")
+    if isinstance(resource, dict) and isinstance(resource.get("text"), str):
+        return str(resource["text"])
+    return _json(block)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _size(value: Any) -> int:
+    return 0 if value is None else len(_json(value).encode("utf-8", "replace"))
+
+
+def _cut(text: str, limit_bytes: int) -> str:
+    """Bound, and make writable: a lone surrogate has no UTF-8 form."""
+    return excerpt.head(text.encode("utf-8", "replace").decode("utf-8"), limit_bytes)

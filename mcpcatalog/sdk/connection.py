@@ -1,0 +1,299 @@
+"""One live connection: an owner task that enters and leaves every SDK context, and calls that other tasks make on it.
+
+anyio's scopes must be left in the task that entered them, so closing is always a request to the owner. One cancel
+scope spans the whole life; its deadline is the connect time-out and is lifted once connected. A connection never comes
+back: the pool opens another. It implements `remote.RemoteServer` and is used on one loop only.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import mcp_types
+from mcp import ClientSession, MCPError
+from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from mcpcatalog.remote import (
+    CallResult,
+    CallSpec,
+    Catalog,
+    Effect,
+    InputRequired,
+    ProtocolViolation,
+    RequestTimeout,
+    ResponseTooLarge,
+    ServerConfig,
+    ServerUnreachable,
+    Transport,
+)
+from mcpcatalog.sdk import errors, listing
+from mcpcatalog.sdk.record import CALL, CallRecord
+from mcpcatalog.sdk.stdio import Child
+from mcpcatalog.sdk.wire import TappedDispatcher
+
+logger = logging.getLogger(__name__)
+
+# The SDK's own clock starts only after its write; this much later ours gives the connection up.
+WATCHDOG_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 5.0
+_RAW: Final = TypeAdapter(dict[str, Any])
+_CLIENT: Final = mcp_types.Implementation(name="toolsys", version="0.1")
+
+type OpenStreams = Callable[[Child], contextlib.AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. `probe` bounds the first of two ways to shake hands, so that the second has time left."""
+
+    connect: float = 10.0
+    request: float = 30.0
+    idle: float = 900.0
+    probe: float = 4.0
+
+
+class Connection:
+    def __init__(
+        self, config: ServerConfig, open_streams: OpenStreams, *, timeouts: Timeouts, revision_hint: str = ""
+    ) -> None:
+        self.config = config
+        self._open_streams = open_streams
+        self._timeouts = timeouts
+        self._hint = revision_hint
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._stop = asyncio.Event()
+        self._scope = anyio.CancelScope()
+        self._record = CallRecord(is_connecting=True)
+        self._child = Child()
+        self._session: ClientSession | None = None
+        self._revision = ""
+        self._sent: set[asyncio.Task[dict[str, Any]]] = set()
+        self._used_at = self._loop.time()
+        self.changes: set[str] = set()
+        self._owner: asyncio.Task[None] | None = None
+
+    # -- life
+
+    @property
+    def is_alive(self) -> bool:
+        return self._session is not None and not self._stop.is_set()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._sent
+
+    @property
+    def used_at(self) -> float:
+        return self._used_at
+
+    @property
+    def revision(self) -> str:
+        return self._revision
+
+    async def open(self) -> None:
+        """Connect. Whoever stops waiting does not stop the handshake; its deadline does.
+
+        Raises: RemoteError.
+        """
+        if self._owner is None:
+            self._owner = self._loop.create_task(self._own(), name=f"mcp {self.config.server_id}")
+            self._owner.add_done_callback(self._owner_ended)
+        await asyncio.shield(self._ready)
+
+    async def close(self, drain_seconds: float = 0.0) -> None:
+        """Let calls finish for `drain_seconds`, then leave politely, then not."""
+        if self._sent and drain_seconds > 0:
+            await asyncio.wait(set(self._sent), timeout=drain_seconds)
+        self._stop.set()
+        if self._owner is not None:
+            await asyncio.wait({self._owner}, timeout=CLOSE_SECONDS)
+            if not self._owner.done():
+                self.force_close()
+                await asyncio.wait({self._owner}, timeout=CLOSE_SECONDS)
+
+    def force_close(self) -> None:
+        """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
+        self._session = None
+        self._stop.set()
+        for task in self._sent:
+            task.cancel()
+        self._child.kill()
+        self._scope.cancel()
+
+    async def _own(self) -> None:
+        CALL.set(self._record)
+        with self._scope:
+            self._scope.deadline = anyio.current_time() + self._timeouts.connect
+            async with self._open_streams(self._child) as (read, write):
+                dispatcher = TappedDispatcher(read, write, on_closed=self._stop.set)
+                async with ClientSession(
+                    dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
+                    read_timeout_seconds=self._timeouts.request,
+                ) as session:  # fmt: skip
+                    await self._negotiate(session)
+                    self._scope.deadline = float("inf")
+                    self._serve(session)
+                    await self._wait_until_unused()
+                    self._session = None
+
+    def _serve(self, session: ClientSession) -> None:
+        # What runs in the background from now on reports to nobody.
+        CALL.set(None)
+        self._revision = session.protocol_version or ""
+        self._session = session
+        self._used_at = self._loop.time()
+        self._ready.set_result(None)
+
+    async def _wait_until_unused(self) -> None:
+        while not self._stop.is_set():
+            left = self._used_at + self._timeouts.idle - self._loop.time()
+            if left <= 0 and not self._sent:
+                return
+            with anyio.move_on_after(max(left, 0.05)):
+                await self._stop.wait()
+
+    def _owner_ended(self, owner: asyncio.Task[None]) -> None:
+        self._session = None
+        self._stop.set()
+        error = None if owner.cancelled() else owner.exception()
+        if not self._ready.done():
+            self._ready.set_exception(errors.of_connect(error, self._record, self.config.auth_scheme))
+            self._ready.exception()  # marks it as looked at: the one who waited may be gone
+        elif error is not None:
+            logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
+
+    async def _on_message(self, message: Any) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self.changes.add("tools")
+
+    # -- handshake
+
+    async def _negotiate(self, session: ClientSession) -> None:
+        """Try both eras, the one that worked last first."""
+        ways = [session.discover, session.initialize]
+        if self._hint and self._hint not in MODERN_PROTOCOL_VERSIONS:
+            ways.reverse()
+        try:
+            with anyio.fail_after(self._timeouts.probe):
+                await ways[0]()
+        except (MCPError, TimeoutError, ValidationError, RuntimeError):
+            # Only an answer says something about the era: not a broken network, and not a refused login.
+            if self._record.failure is not None or self._record.status in {401, 403} or self._stop.is_set():
+                raise
+            self._record.begin_attempt()
+            await ways[1]()
+
+    @property
+    def _is_modern_http(self) -> bool:
+        return self._revision in MODERN_PROTOCOL_VERSIONS and self.config.transport is Transport.HTTP
+
+    # -- requests
+
+    async def discover(self) -> Catalog:
+        """List the tools. Raises: RemoteError."""
+        tools, rejected = await listing.list_tools(self._tools_page, checks_headers=self._is_modern_http)
+        session = self._session
+        if session is None:
+            raise ServerUnreachable("the connection ended", effect="not_applied")
+        offered = session.server_capabilities
+        info = session.server_info
+        return Catalog(
+            tools, rejected, self._revision, info.name if info else "", info.version if info else "",
+            has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
+        )  # fmt: skip
+
+    async def _tools_page(self, cursor: str | None) -> dict[str, Any]:
+        params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        request = mcp_types.ListToolsRequest(params=params)
+        return await self._request(request, self._timeouts.request, CallRecord())
+
+    async def call(self, spec: CallSpec) -> CallResult:
+        """Send one tools/call, once. Raises: RemoteError."""
+        headers = dict(spec.headers)
+        if self._is_modern_http:
+            headers |= mcp_param_headers(x_mcp_header_map(spec.input_schema), spec.arguments)
+        params = mcp_types.CallToolRequestParams.model_validate(
+            {"name": spec.tool, "arguments": spec.arguments, "_meta": dict(spec.meta) or None}
+        )
+        request = mcp_types.CallToolRequest(params=params)
+        return result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
+
+    async def _request(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
+        session = self._session
+        if session is None or not self.is_alive:
+            raise ServerUnreachable("the connection ended", effect="not_applied")
+        if self.config.transport is Transport.STDIO:
+            record.was_sent = True  # a pipe does not tell how much of a line was read
+        task = self._loop.create_task(_send(session, request, seconds, record))
+        self._sent.add(task)
+        task.add_done_callback(self._answered)
+        watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self.force_close)
+        try:
+            # Not awaited directly: a cancelled caller must not wait for the SDK's courtesy message.
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            overdue = self._loop.time() >= watchdog.when()
+            watchdog.cancel()
+        return self._outcome(task, record, overdue)
+
+    def _answered(self, task: asyncio.Task[dict[str, Any]]) -> None:
+        self._sent.discard(task)
+        self._used_at = self._loop.time()
+        if not task.cancelled():
+            task.exception()
+
+    def _outcome(self, task: asyncio.Task[dict[str, Any]], record: CallRecord, overdue: bool) -> dict[str, Any]:
+        effect: Effect = "unknown" if record.was_sent else "not_applied"
+        if task.cancelled():
+            kind = RequestTimeout if overdue else ServerUnreachable
+            raise kind("the connection was given up", effect=effect)
+        error = task.exception()
+        if error is None:
+            return task.result()
+        mapped = errors.of_call(error, record)
+        if self._child.overflowed:
+            mapped = ResponseTooLarge("a line without end", effect=effect)
+        if record.status in {401, 404}:
+            self._stop.set()
+        raise mapped from error
+
+
+async def _send(session: ClientSession, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
+    CALL.set(record)
+    try:
+        # The SDK annotates the adapter's type as a model and only calls `validate_python` on it.
+        adapter: TypeAdapter[Any] = _RAW
+        return await session.send_request(request, adapter, request_read_timeout_seconds=seconds)  # type: ignore[no-any-return]
+    except ValidationError:
+        # It answered, so something may have happened: keep what arrived rather than lose the page or the result.
+        if record.raw is None:
+            raise
+        return record.raw
+
+
+def result_of(raw: dict[str, Any]) -> CallResult:
+    """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
+    kind = raw.get("resultType", "complete")
+    if kind != "complete":
+        refused = InputRequired if kind == "input_required" else ProtocolViolation
+        raise refused(f"result of type {str(kind)[:40]!r}")
+    content = raw.get("content", [])
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise ProtocolViolation("content is not a list of objects")
+    structured = raw.get("structuredContent")
+    is_error = raw.get("isError") is True
+    effect: Effect = "applied"
+    if is_error:
+        proof = isinstance(structured, dict) and structured.get("effect_status") == "not_applied"
+        effect = "not_applied" if proof else "unknown"
+    return CallResult(is_error, tuple(content), structured, effect)

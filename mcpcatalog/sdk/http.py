@@ -1,0 +1,112 @@
+"""Streamable HTTP: the SDK's transport over our egress, with every network error turned into a note and an answer.
+
+A network error that is raised inside the SDK ends the whole connection (python-sdk #3522), so this transport answers
+with a synthetic response instead and leaves the cause on the call's record. It decides nothing about retries.
+"""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from mcpcatalog.sdk.record import CALL, MAXIMUM_RESUMPTIONS, CallRecord
+from toolsys.egress import EgressError, PinnedTransport
+
+# A server that ends its stream at once would otherwise be asked again for ever (python-sdk #3257).
+STREAM_REOPEN_SECONDS: Final = 30.0
+# Answers that the SDK treats as the failure of one request. The cause is on the record.
+_NO_ANSWER: Final = 599
+
+
+class _BodyFailed(httpx2.StreamError):
+    """The SDK's JSON path fails one request on this class and the whole connection on any other."""
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    def __init__(self, inner: PinnedTransport, headers: Mapping[str, str], maximum_bytes: int) -> None:
+        self._inner = inner
+        self._headers = dict(headers)
+        self._maximum_bytes = maximum_bytes
+        self._stream_opened_at = float("-inf")
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        is_stream = request.method == "GET"
+        record = _record_for(request)
+        if is_stream and not self._may_open_stream(request, record):
+            return httpx2.Response(405)
+        request.headers.update(self._headers)
+        try:
+            response = await self._inner.exchange(request, None if is_stream else self._maximum_bytes)
+        except EgressError as error:
+            record.failure = error
+            record.was_sent = record.was_sent or error.was_sent
+            return httpx2.Response(_NO_ANSWER)
+        record.was_sent = True
+        fields = response.headers
+        record.note_answer(response.status_code, fields.get("www-authenticate", ""), fields.get("retry-after", ""))
+        return httpx2.Response(
+            response.status_code, headers=fields, stream=_NotedBody(response, record), extensions=response.extensions
+        )
+
+    def _may_open_stream(self, request: httpx2.Request, record: CallRecord) -> bool:
+        """Bound both kinds of GET: the standing stream by time, the resumption of a call's stream by count."""
+        if "last-event-id" in request.headers:
+            record.resumptions += 1
+            return record.resumptions <= MAXIMUM_RESUMPTIONS
+        now = time.monotonic()
+        if now - self._stream_opened_at < STREAM_REOPEN_SECONDS:
+            return False
+        self._stream_opened_at = now
+        return True
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _NotedBody(httpx2.AsyncByteStream):
+    def __init__(self, response: httpx2.Response, record: CallRecord) -> None:
+        self._response = response
+        self._record = record
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._response.aiter_raw():
+                yield chunk
+        except EgressError as error:
+            self._record.failure = error
+            raise _BodyFailed(error.reason) from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _record_for(request: httpx2.Request) -> CallRecord:
+    """Return the record that this request reports to.
+
+    A call is one POST. What follows in its context (the courtesy cancel, a stream's GET) must not overwrite what the
+    call itself saw.
+    """
+    record = CALL.get()
+    if record is None or request.method not in {"POST", "GET"}:
+        return CallRecord()
+    if request.method == "GET":
+        return record if "last-event-id" in request.headers else CallRecord()
+    return record if record.is_connecting or not record.was_sent else CallRecord()
+
+
+@asynccontextmanager
+async def http_streams(
+    url: str, inner: PinnedTransport, headers: Mapping[str, str], *, maximum_bytes: int, idle_seconds: float
+) -> AsyncIterator[Any]:
+    """Yield the SDK's stream pair. Deadlines of requests are the connection's business, not the client's."""
+    guarded = GuardedTransport(inner, headers, maximum_bytes)
+    # The standing stream shares the client, so its read time-out has to outlast an idle connection.
+    bounds = httpx2.Timeout(30.0, connect=10.0, read=idle_seconds + 60.0)
+    async with (
+        httpx2.AsyncClient(transport=guarded, trust_env=False, follow_redirects=False, timeout=bounds) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=maximum_bytes) as streams,
+    ):
+        yield streams

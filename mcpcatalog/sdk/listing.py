@@ -1,0 +1,96 @@
+"""Reading a server's tool list: raw pages, bounded, and one bad declaration costs only itself.
+
+Shape only; whether a declaration makes a usable tool is decided in `mcpcatalog.mapping`. Only `mcpcatalog.sdk`
+imports it.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from mcp.shared.inbound import find_invalid_x_mcp_header
+
+from mcpcatalog.remote import ProtocolViolation, RejectedTool, RemoteTool
+
+type Page = dict[str, Any]
+
+MAXIMUM_PAGES: Final = 50
+MAXIMUM_TOOLS: Final = 1_000
+MAXIMUM_NAME: Final = 256
+APPLICATION_ONLY: Final = "veetbot/application-only"
+_CLAIMS: Final = ("title", "outputSchema", "annotations")
+
+
+async def list_tools(
+    page_at: Callable[[str | None], Awaitable[Page]], *, checks_headers: bool
+) -> tuple[tuple[RemoteTool, ...], tuple[RejectedTool, ...]]:
+    """Return the tools and the declarations that are none. Bytes are bounded by the transport, page by page.
+
+    Raises: RemoteError; ProtocolViolation for a list that does not end.
+    """
+    declared: list[Any] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(MAXIMUM_PAGES):
+        page = await page_at(cursor)
+        declared += _declarations(page)
+        if len(declared) > MAXIMUM_TOOLS:
+            raise ProtocolViolation(f"more than {MAXIMUM_TOOLS} tools", effect="not_applied")
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or not cursor:
+            return _sorted_out(declared, checks_headers)
+        if cursor in seen:
+            raise ProtocolViolation("a cursor repeats", effect="not_applied")
+        seen.add(cursor)
+    raise ProtocolViolation(f"more than {MAXIMUM_PAGES} pages", effect="not_applied")
+
+
+def _declarations(page: Page) -> list[Any]:
+    tools = page.get("tools")
+    if not isinstance(tools, list):
+        raise ProtocolViolation("tools/list without a list", effect="not_applied")
+    return tools
+
+
+def _sorted_out(declared: list[Any], checks_headers: bool) -> tuple[tuple[RemoteTool, ...], tuple[RejectedTool, ...]]:
+    names = Counter(_name(item) for item in declared)
+    tools: list[RemoteTool] = []
+    rejected: list[RejectedTool] = []
+    for item in declared:
+        reason = _defect(item, checks_headers)
+        if reason is None and names[_name(item)] > 1:
+            reason = "declared twice"
+        if reason is None:
+            tools.append(_tool(item))
+        else:
+            rejected.append(RejectedTool(_name(item), "declaration", reason))
+    return tuple(tools), tuple(rejected)
+
+
+def _name(item: Any) -> str:
+    name = item.get("name") if isinstance(item, dict) else None
+    return name[:MAXIMUM_NAME] if isinstance(name, str) else ""
+
+
+def _defect(item: Any, checks_headers: bool) -> str | None:
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
+        return "no name"
+    if len(item["name"]) > MAXIMUM_NAME:
+        return f"a name longer than {MAXIMUM_NAME}"
+    if not isinstance(item.get("inputSchema"), dict):
+        return "no inputSchema"
+    # The 2026-07-28 revision obliges clients to drop these: they choose which arguments become headers.
+    invalid = find_invalid_x_mcp_header(item["inputSchema"]) if checks_headers else None
+    return f"x-mcp-header: {invalid}" if invalid else None
+
+
+def _tool(item: dict[str, Any]) -> RemoteTool:
+    description = item.get("description")
+    meta = item.get("_meta")
+    return RemoteTool(
+        name=item["name"],
+        description=description if isinstance(description, str) else "",
+        input_schema=item["inputSchema"],
+        claims={key: item[key] for key in _CLAIMS if key in item},
+        is_application_only=isinstance(meta, dict) and meta.get(APPLICATION_ONLY) is True,
+    )

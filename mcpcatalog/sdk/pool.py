@@ -1,0 +1,185 @@
+"""The open connections of one worker process: found by key, opened within bounds, closed with it.
+
+A key is tenant, server, configuration fingerprint and agent session; a server that an operator marked stateless shares
+one connection among sessions. Waiting for a slot comes before the connect time-out and a stdio start takes its process
+slot first, so that queued processes do not crowd out HTTP (TS Discovery). Lives on one event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mcpcatalog.remote import ProtocolViolation, ResolveCredential, ServerConfig, ServerUnreachable, Transport
+from mcpcatalog.sdk.auth import child_environment, request_headers
+from mcpcatalog.sdk.connection import Connection, OpenStreams, Timeouts
+from mcpcatalog.sdk.http import http_streams
+from mcpcatalog.sdk.stdio import Child, stdio_streams
+from toolsys.egress import EgressPolicy, PinnedTransport
+
+
+class Key(NamedTuple):
+    tenant_id: str
+    server_id: str
+    fingerprint: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    preparations: int = 8
+    process_starts: int = 2
+    connections: int = 256
+    processes: int = 32
+    message_bytes: int = 4 * 1024 * 1024
+
+
+class ConnectionPool:
+    """`policy_for` gives the egress policy under which a server is dialled."""
+
+    def __init__(
+        self,
+        policy_for: Callable[[ServerConfig], EgressPolicy],
+        *,
+        timeouts: Timeouts | None = None,
+        limits: PoolLimits | None = None,
+    ) -> None:
+        self._policy_for = policy_for
+        self._timeouts = timeouts or Timeouts()
+        self._limits = limits or PoolLimits()
+        self._preparations = asyncio.Semaphore(self._limits.preparations)
+        self._process_starts = asyncio.Semaphore(self._limits.process_starts)
+        self._open: dict[Key, Connection] = {}
+        self._opening: dict[Key, asyncio.Task[Connection]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._revisions: dict[tuple[str, str, str], str] = {}
+        self._is_closed = False
+
+    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> Connection:
+        """Return the live connection of this key, opening it where there is none. Sends nothing of a call.
+
+        Raises: RemoteError.
+        """
+        key = Key(config.tenant_id, config.server_id, config.fingerprint, "" if config.is_stateless else session)
+        found = self._open.get(key)
+        if found is not None and found.is_alive:
+            return found
+        if self._is_closed:
+            raise ServerUnreachable("this worker is stopping", effect="not_applied")
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = asyncio.create_task(self._connect(key, config, resolve), name=f"mcp connect {config.server_id}")
+            self._opening[key] = opening
+            opening.add_done_callback(lambda task: self._opened(key, task))
+        # Whoever stops waiting leaves the handshake to the others; its own deadline bounds it.
+        return await asyncio.shield(opening)
+
+    async def _connect(self, key: Key, config: ServerConfig, resolve: ResolveCredential) -> Connection:
+        self._retire_older(key)
+        self._make_room(config.transport)
+        async with AsyncExitStack() as slots:
+            if config.transport is Transport.STDIO:
+                await slots.enter_async_context(self._process_starts)
+            await slots.enter_async_context(self._preparations)
+            hint = self._revisions.get(key[:3], config.negotiated_revision)
+            connection = Connection(config, self._opener(config, resolve), timeouts=self._timeouts, revision_hint=hint)
+            try:
+                await connection.open()
+            except asyncio.CancelledError:  # only `close_all` cancels this task
+                connection.force_close()
+                raise
+        self._revisions[key[:3]] = connection.revision
+        return connection
+
+    def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:
+        self._opening.pop(key, None)
+        if task.cancelled() or task.exception() is not None:
+            return
+        connection = task.result()
+        if self._is_closed:
+            connection.force_close()
+        self._open[key] = connection
+
+    def _opener(self, config: ServerConfig, resolve: ResolveCredential) -> OpenStreams:
+        if config.transport is Transport.STDIO:
+            return lambda child: self._stdio(config, resolve, child)
+        return lambda child: self._http(config, resolve)
+
+    @asynccontextmanager
+    async def _stdio(self, config: ServerConfig, resolve: ResolveCredential, child: Child) -> Any:
+        if config.command is None:
+            raise ProtocolViolation(f"this deployment defines no stdio server {config.endpoint!r}")
+        declared = {**config.command.environment, **await child_environment(config, resolve)}
+        streams = stdio_streams(config.command.argv, declared, child, maximum_bytes=self._limits.message_bytes)
+        async with streams as pair:
+            yield pair
+
+    @asynccontextmanager
+    async def _http(self, config: ServerConfig, resolve: ResolveCredential) -> Any:
+        headers = await request_headers(config, resolve)
+        inner = PinnedTransport(self._policy_for(config), maximum_bytes=self._limits.message_bytes)
+        streams: AbstractAsyncContextManager[Any] = http_streams(
+            config.endpoint, inner, headers,
+            maximum_bytes=self._limits.message_bytes, idle_seconds=self._timeouts.idle,
+        )  # fmt: skip
+        async with streams as pair:
+            yield pair
+
+    def _retire_older(self, key: Key) -> None:
+        """Let go of what the same session holds to an earlier configuration of this server, and of the dead."""
+        for other, connection in list(self._open.items()):
+            same = (other.tenant_id, other.server_id, other.session) == (key.tenant_id, key.server_id, key.session)
+            if not connection.is_alive or (same and other.fingerprint != key.fingerprint):
+                self._let_go(other, connection)
+
+    def _make_room(self, transport: Transport) -> None:
+        """Raises: ServerUnreachable where every connection is in use."""
+        counted = [
+            (connection.used_at, key)
+            for key, connection in self._open.items()
+            if transport is Transport.HTTP or connection.config.transport is Transport.STDIO
+        ]
+        limit = self._limits.processes if transport is Transport.STDIO else self._limits.connections
+        if len(counted) < limit:
+            return
+        for _, key in sorted(counted):
+            if self._open[key].is_idle:
+                return self._let_go(key, self._open[key])
+        raise ServerUnreachable("every connection of this worker is in use", effect="not_applied")
+
+    def _let_go(self, key: Key, connection: Connection) -> None:
+        del self._open[key]
+        task = asyncio.create_task(connection.close(drain_seconds=self._timeouts.request))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def sweep(self) -> int:
+        """Forget connections that ended (they close themselves when unused) and return how many live."""
+        for key, connection in list(self._open.items()):
+            if not connection.is_alive:
+                self._let_go(key, connection)
+        return len(self._open)
+
+    async def close_session(self, session: str) -> None:
+        """Release what a session holds, as at the end of its run; its next call connects again."""
+        for key, connection in list(self._open.items()):
+            if session and key.session == session:
+                self._let_go(key, connection)
+
+    async def close_all(self, drain_seconds: float = 5.0) -> None:
+        """Refuse new connections, let calls finish, then leave every server; whatever is left is forced."""
+        self._is_closed = True
+        for opening in list(self._opening.values()):
+            opening.cancel()
+        held = list(self._open.values())
+        self._open.clear()
+        await asyncio.gather(*(connection.close(drain_seconds) for connection in held))
+        if self._leaving:
+            await asyncio.wait(set(self._leaving), timeout=drain_seconds)
+
+    def force_close(self) -> None:
+        """Give every connection up now, calls in flight included."""
+        self._is_closed = True
+        for connection in self._open.values():
+            connection.force_close()

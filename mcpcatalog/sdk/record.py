@@ -1,0 +1,41 @@
+"""What one request saw on the wire, carried from the caller to the transport by a context variable.
+
+The SDK throws HTTP status and network errors away, so the transport notes them here and the error map reads them.
+Only `mcpcatalog.sdk` imports it.
+"""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolsys.egress import EgressError
+
+MAXIMUM_RESUMPTIONS = 3
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """`is_connecting` marks the handshake; `raw` is the last result before the SDK validated it."""
+
+    is_connecting: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+    raw: dict[str, Any] | None = None
+    was_sent: bool = False
+    status: int | None = None
+    challenge: str = ""
+    retry_after: str = ""
+    failure: EgressError | None = None
+    resumptions: int = 0
+
+    def begin_attempt(self) -> None:
+        """Forget what an earlier message of the same handshake saw."""
+        self.raw = self.status = self.failure = None
+        self.challenge = self.retry_after = ""
+
+    def note_answer(self, status: int, challenge: str, retry_after: str) -> None:
+        self.status = status
+        self.challenge = challenge
+        self.retry_after = retry_after
+
+
+CALL: ContextVar[CallRecord | None] = ContextVar("mcp_call", default=None)

@@ -1,0 +1,165 @@
+"""Our own stdio transport: constructed environment, process group of its own, bounded lines, no child left behind.
+
+The SDK's transport always passes HOME, PATH, USER and others on, has no bound on a line, and leaves a server's own
+children alive. A line that is no JSON-RPC message is noise and is dropped. Only `mcpcatalog.sdk` imports it.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+LAUNCHER: Final = str(Path(__file__).with_name("launch.py"))
+SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+CHUNK_BYTES: Final = 65_536
+STDERR_CHUNKS: Final = 16
+GRACE_SECONDS: Final = 2.0
+
+
+@dataclass(slots=True)
+class Child:
+    """The process behind one connection, reachable from outside the owner task for `kill` only."""
+
+    process: Process | None = None
+    stderr: deque[bytes] = field(default_factory=lambda: deque(maxlen=STDERR_CHUNKS))
+    overflowed: bool = False
+
+    def kill(self) -> None:
+        if self.process is not None:
+            _signal_group(self.process, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        return b"".join(self.stderr)[-2_000:].decode("utf-8", "replace")
+
+
+def constructed_environment(home: str, declared: Mapping[str, str]) -> dict[str, str]:
+    """Build a child's environment from nothing. Source: DESIGN §7, TS "A stdio server's credential"."""
+    temporary = str(Path(home, "tmp"))
+    return {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "TZ": "UTC", "HOME": home, "TMPDIR": temporary, **declared}
+
+
+@asynccontextmanager
+async def stdio_streams(
+    argv: tuple[str, ...], declared: Mapping[str, str], child: Child, *, maximum_bytes: int
+) -> AsyncIterator[Any]:
+    """Start the server and yield the stream pair; on the way out end the whole process group and reap it."""
+    home = tempfile.mkdtemp(prefix="mcp-")
+    Path(home, "tmp").mkdir(mode=0o700)
+    try:
+        transport, process = await _spawn(argv, constructed_environment(home, declared), home)
+        child.process = process
+        try:
+            async with _pumped(process, child, maximum_bytes) as streams:
+                yield streams
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(process)
+            # From here on the number may belong to somebody else.
+            child.process = None
+            transport.close()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+
+async def _spawn(
+    argv: tuple[str, ...], environment: dict[str, str], home: str
+) -> tuple[asyncio.SubprocessTransport, Process]:
+    loop = asyncio.get_running_loop()
+    command = (sys.executable, "-I", "-S", LAUNCHER, str(os.getpid()), *argv)
+    # `create_subprocess_exec` hides the transport, and only its `close` frees pipes that a grandchild keeps open.
+    transport, protocol = await loop.subprocess_exec(
+        lambda: SubprocessStreamProtocol(limit=CHUNK_BYTES, loop=loop),
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, cwd=home, start_new_session=True,
+    )  # fmt: skip
+    return transport, Process(transport, protocol, loop)
+
+
+@asynccontextmanager
+async def _pumped(process: Process, child: Child, maximum_bytes: int) -> AsyncIterator[Any]:
+    into_session, from_child = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    into_child, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as pumps:
+        pumps.start_soon(_read, process, child, into_session, maximum_bytes)
+        pumps.start_soon(_write, process, from_session)
+        pumps.start_soon(_collect, process, child)
+        try:
+            yield from_child, into_child
+        finally:
+            for stream in (into_session, from_child, into_child, from_session):
+                stream.close()
+            pumps.cancel_scope.cancel()
+
+
+async def _read(process: Process, child: Child, sink: Any, maximum_bytes: int) -> None:
+    """Forward whole lines. End of file closes the stream, which is how the session learns of a dead child."""
+    assert process.stdout is not None
+    pending = bytearray()
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with sink:
+            while chunk := await process.stdout.read(CHUNK_BYTES):
+                pending += chunk
+                *lines, rest = pending.split(b"\n")
+                pending = bytearray(rest)
+                if len(pending) > maximum_bytes or any(len(line) > maximum_bytes for line in lines):
+                    child.overflowed = True
+                    child.kill()
+                    return
+                for line in lines:
+                    await _forward(bytes(line), sink)
+
+
+async def _forward(line: bytes, sink: Any) -> None:
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return
+    await sink.send(SessionMessage(message))
+
+
+async def _write(process: Process, source: Any) -> None:
+    assert process.stdin is not None
+    # A child that is gone is noticed by the reader; the session must not see the pipe's error.
+    with suppress(OSError, anyio.ClosedResourceError):
+        async for item in source:
+            line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(line.encode("utf-8") + b"\n")
+            await process.stdin.drain()
+
+
+async def _collect(process: Process, child: Child) -> None:
+    assert process.stderr is not None
+    while chunk := await process.stderr.read(4_096):
+        child.stderr.append(chunk)
+
+
+async def _end(process: Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    for number in (None, signal.SIGTERM, signal.SIGKILL):
+        if number is not None:
+            _signal_group(process, number)
+        with anyio.move_on_after(GRACE_SECONDS):
+            await process.wait()
+        if process.returncode is not None:
+            break
+    # A server that left politely may have left children of its own in the group.
+    _signal_group(process, signal.SIGKILL)
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,79 @@
+"""One MCP tool as the pipeline sees it: `prepare` acquires a connection, `execute` sends the call once.
+
+It decides no status and retries nothing: what may happen again after the watermark is the recovery table's. It speaks
+to `mcpcatalog.sdk` through the pool that wiring hands in, so importing it never imports the SDK.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from mcpcatalog import results
+from mcpcatalog.remote import CallSpec, KeyPlace, RemoteError, RemoteServer, ResolveCredential, ServerConfig
+from toolsys.domain.context import ToolExecutionContext
+from toolsys.domain.results import ToolResult
+from toolsys.domain.spec import JsonObject, ToolSpec
+from toolsys.ports import NotAvailable
+
+# No standard key exists; the protocol wants a vendor's prefix, and the execution's identifiers are all that is passed.
+META_PREFIX: Final = "toolsys.gateway/"
+
+
+class Connections(Protocol):
+    """What the tool needs of `mcpcatalog.sdk.pool`."""
+
+    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:
+        """Raises: RemoteError."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """Implements `ports.Tool` and `ports.Preparable`. `spec` is the pinned one under the live classification."""
+
+    spec: ToolSpec
+    server: ServerConfig
+    remote_name: str
+    connections: Connections
+
+    @property
+    def binding(self) -> str:
+        return f"{self.server.server_id}:{self.server.fingerprint}"
+
+    async def prepare(self, context: ToolExecutionContext) -> None:
+        """Connect, and send nothing of the call. Raises: NotAvailable."""
+        try:
+            await self._connection(context)
+        except RemoteError as error:
+            raise NotAvailable(error.reason_code, str(error)[:2_000]) from error
+
+    async def execute(self, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
+        try:
+            connection = await self._connection(context)
+            answer = await connection.call(self._call(arguments, context))
+        except RemoteError as error:
+            return results.failure_of(error, self.spec.classification)
+        return await results.result_of(
+            answer, self.spec.classification, context.artifacts, maximum_output_bytes=context.maximum_output_bytes
+        )
+
+    async def _connection(self, context: ToolExecutionContext) -> RemoteServer:
+        return await self.connections.acquire(self.server, str(context.session_id), context.credentials.resolve)
+
+    def _call(self, arguments: JsonObject, context: ToolExecutionContext) -> CallSpec:
+        meta: dict[str, Any] = {META_PREFIX + "invocation-id": str(context.invocation_id)}
+        sent, headers = self._with_key(arguments, meta, context.idempotency_key)
+        return CallSpec(
+            self.remote_name, sent, context.timeout_seconds, input_schema=self.spec.input_schema, meta=meta,
+            headers=headers,
+        )  # fmt: skip
+
+    def _with_key(
+        self, arguments: JsonObject, meta: dict[str, Any], key: str
+    ) -> tuple[JsonObject, Mapping[str, str]]:
+        """Put the application's key where the operator said that this server takes it."""
+        place, name = self.server.key_place, self.server.key_name
+        if place is KeyPlace.ARGUMENT:
+            return {**arguments, name: key}, {}
+        if place is KeyPlace.META:
+            meta[name] = key
+        return arguments, {name: key} if place is KeyPlace.HEADER else {}

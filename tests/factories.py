@@ -1,0 +1,89 @@
+"""Builders of what tests need: a tenant with an agent, a principal, a key, a session and a run."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolsys import selectors, services
+from toolsys.composition import Composition
+from toolsys.domain.calls import Disposition
+from toolsys.models import Agent, AgentSession, ApiKey, Principal, Run, Tenant
+from toolsys.ports import Runtime
+from toolsys.selectors import CallView
+from toolsys.services import CallDraft, StepSubmission
+from toolsys.tenancy import tenant_transaction
+
+ALL_SCOPES = ("demo.write", "trust.assert")
+
+
+@dataclass
+class Tenancy:
+    """One tenant with everything that a call needs."""
+
+    id: str
+    name: str
+    agent: Agent
+    principal: Principal
+    key: ApiKey
+    session: AgentSession
+    run: Run
+    runtime: Runtime
+    _steps: list[int] = field(default_factory=lambda: [0])
+
+    def propose(self, *calls: tuple[str, Any], step: int | None = None, **changes: Any) -> list[Disposition]:
+        """Submit one step through the web runtime."""
+        return services.propose_step(self.submission(*calls, step=step, **changes), self.runtime)
+
+    def submission(self, *calls: tuple[str, Any], step: int | None = None, **changes: Any) -> StepSubmission:
+        number = self._next() if step is None else step
+        given: dict[str, Any] = {
+            "tenant_id": self.id, "api_key_id": self.key.id, "asserts_trust": False, "run_id": self.run.id,
+            "step_number": number, "context_trust": (), "correlation_id": "", "body_hash": repr(calls),
+            "calls": tuple(CallDraft(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls)),
+        }  # fmt: skip
+        return StepSubmission(**{**given, **changes})
+
+    def work(self, worker: Runtime, disposition: Disposition) -> list[Disposition]:
+        """Do what a queue job would do for this invocation."""
+        return services.advance_step(self.id, worker, invocation_id=disposition.invocation_id)
+
+    def call(self, disposition: Disposition) -> CallView:
+        found = selectors.call(self.id, disposition.invocation_id, self.runtime.sealer)
+        assert found is not None
+        return found
+
+    def _next(self) -> int:
+        self._steps[0] += 1
+        return self._steps[0]
+
+
+def composition() -> Composition:
+    from config.wiring import compose_web
+
+    return compose_web()
+
+
+def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[str] = ALL_SCOPES) -> Tenancy:
+    """Make a tenant of its own for one test."""
+    house = composition()
+    tenant_id = f"{name}-{uuid.uuid4().hex[:10]}"
+    Tenant.objects.using("operator").create(id=tenant_id, name=name.title(), is_tool_calling_enabled=True)
+    with tenant_transaction(tenant_id):
+        agent = Agent.objects.create(tenant_id=tenant_id, name="assistant", enabled_tools=list(tools))
+        principal = Principal.objects.create(tenant_id=tenant_id, external_id="user-1", scopes=list(scopes))
+        key = ApiKey.objects.create(
+            tenant_id=tenant_id, name="runtime", prefix=uuid.uuid4().hex[:8], secret_sha256="0" * 64,
+            scopes=list(scopes),
+        )  # fmt: skip
+    session = services.open_session(
+        tenant_id=tenant_id, api_key_id=key.id, agent_name="assistant", principal_id="user-1",
+        environment="production", profile=None, runtime=house.runtime, registry=house.registry,
+    )  # fmt: skip
+    run = services.start_run(
+        tenant_id=tenant_id, session_id=session.id, manifest=None, deadline_seconds=600, correlation_id="",
+        runtime=house.runtime,
+    )  # fmt: skip
+    return Tenancy(tenant_id, name.title(), agent, principal, key, session, run, house.runtime)
+
+

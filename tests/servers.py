@@ -1,0 +1,80 @@
+"""An early pytest plugin: the suite's own PostgreSQL and Valkey, and one database for each test process.
+
+It runs before Django's settings are read. The cluster under `.data/test` (or TOOLSYS_TEST_DATA) has durability off;
+the schema is migrated once and cloned. The data of `make up` is never touched.
+"""
+
+import atexit
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+
+from config import embedded
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+URLS = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_OPERATOR_URL")
+ENVIRONMENT = {
+    "SECRET_KEY": "for-tests-only-" + "0" * 40,
+    "MASTER_ENCRYPTION_KEY": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    "DJANGO_SETTINGS_MODULE": "config.settings",
+    "TOOLSYS_PLAIN_HTTP": "1",
+    "TOOLSYS_DEMO": "1",
+    "TOOLSYS_LEASE_SECONDS": "2",
+    "TOOLSYS_SWEEP_SECONDS": "0.5",
+    "LOG_LEVEL": "WARNING",
+}
+
+
+def start() -> None:
+    """Start the servers in the process that the user started; xdist's workers inherit their addresses."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        data = Path(os.environ.get("TOOLSYS_TEST_DATA", ROOT / ".data" / "test"))
+        servers = embedded.start(data, durable=False)
+        atexit.register(servers.stop)
+        os.environ.update({**servers.environment(), **ENVIRONMENT, "TOOLSYS_DATA_DIR": str(data / "files")})
+        os.environ["TEST_TEMPLATE"] = _migrated_template()
+    _own_database(os.environ["TEST_TEMPLATE"])
+
+
+def _migrated_template() -> str:
+    """Return the name of a database with today's schema; migrated once for each change of a migration."""
+    files = sorted([*ROOT.glob("*/migrations/*.py"), *ROOT.glob("*/sql/*.sql"), ROOT / "toolsys/rowsecurity.py"])
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    name = f"template_{digest}"
+    with psycopg.connect(_address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
+        known = [row[0] for row in owner.execute("SELECT datname FROM pg_database WHERE datname ~ '^(template_|making_)'")]
+        if name in known:
+            return name
+        for other in set(known) - {"template_0", "template_1"}:
+            owner.execute(f"DROP DATABASE {other} WITH (FORCE)")
+        owner.execute("CREATE DATABASE making_template TEMPLATE toolsys")
+        addresses = {variable: _address(variable, "making_template") for variable in URLS}
+        command = [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"]
+        subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **addresses})
+        owner.execute(f"ALTER DATABASE making_template RENAME TO {name}")
+    return name
+
+
+def _own_database(template: str) -> None:
+    """Clone the migrated database for this process, and take a Valkey database of its own."""
+    name = f"toolsys_{WORKER}"
+    with psycopg.connect(_address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
+        owner.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    for variable in URLS:
+        os.environ[variable] = _address(variable, name)
+    number = 1 if WORKER == "main" else 2 + int(WORKER.removeprefix("gw"))
+    os.environ["REDIS_URL"] = f"{os.environ['REDIS_URL'].partition('?')[0]}?db={number}"
+
+
+def _address(variable: str, database: str) -> str:
+    return urlunsplit(urlsplit(os.environ[variable])._replace(path=f"/{database}"))
+
+
+start()

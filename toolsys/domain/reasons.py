@@ -1,0 +1,181 @@
+"""One row per reason code: status, fixed message, retryable, remediation, HTTP status, source.
+
+API bodies, admin text and the reference page are rendered from this table. Codes are wire format: they are added,
+never renamed. No message ever contains a rule, a host, a stack trace or text from outside. Source: TS "What the
+model reads", "Advertisement is pinned", GW "Failure Modes", DESIGN §1, §3 and §6.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from toolsys.domain.results import Remediation, ToolFailureKind, ToolOutcome
+from toolsys.domain.states import OutcomeStatus
+
+NONE, MODIFY, LATER, ASK, OPERATOR = (
+    Remediation.NONE, Remediation.MODIFY_ARGUMENTS, Remediation.RETRY_LATER, Remediation.ASK_USER,
+    Remediation.CONTACT_OPERATOR,
+)  # fmt: skip
+DENIED, FAILED, UNAVAILABLE, UNCERTAIN, SUCCEEDED = (
+    OutcomeStatus.DENIED, OutcomeStatus.FAILED, OutcomeStatus.UNAVAILABLE, OutcomeStatus.UNCERTAIN,
+    OutcomeStatus.SUCCEEDED,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """`status` is None for a problem of the request, which writes no row; outcomes travel as HTTP 200."""
+
+    code: str
+    status: OutcomeStatus | None
+    message: str
+    retryable: bool
+    remediation: Remediation
+    http_status: int
+    source: str
+
+
+def _outcome(
+    code: str, status: OutcomeStatus, message: str, source: str, *, fix: Remediation = NONE, retryable: bool = False
+) -> Reason:
+    return Reason(code, status, message, retryable, fix, 200, source)
+
+
+def _problem(
+    code: str, http_status: int, message: str, source: str, *, fix: Remediation = NONE, retryable: bool = False
+) -> Reason:
+    return Reason(code, None, message, retryable, fix, http_status, source)
+
+
+_NOT_ALLOWED: Final = "Not performed. Policy does not allow this action."
+_NOT_REACHABLE: Final = "This capability is not reachable right now."
+_HELD: Final = "Not performed. Approval was required and was denied."
+
+_ROWS: Final = (
+    _outcome("tool.succeeded", SUCCEEDED, "Performed.", "TS results"),
+    # Denied before a tool ran.
+    _outcome("policy.matrix.unknown_tool", DENIED, "Not performed. No such tool is offered here.", "TS Resolution"),
+    _outcome("policy.agent.not_enabled", DENIED, "Not performed. This tool is not enabled for this agent.", "TS step 2"),
+    _outcome("policy.scope.missing", DENIED, "Not performed. A required permission is missing.", "TS step 3"),
+    _outcome("policy.switch.off", DENIED, "Not performed. Tool execution is switched off.", "DESIGN §5", retryable=True),
+    _outcome("policy.feature.disabled", DENIED, "Not performed. Tool execution is not enabled for this organisation.",
+             "GW Feature Flag"),
+    _outcome("policy.manifest.not_listed", DENIED, "Not performed. This tool is not part of this run.", "GW Manifest"),
+    _outcome("policy.matrix.none", DENIED, _NOT_ALLOWED, "DESIGN §5"),
+    _outcome("policy.matrix.workspace_read", DENIED, _NOT_ALLOWED, "DESIGN §5"),
+    _outcome("policy.matrix.workspace_write", DENIED, _HELD, "DESIGN §5"),
+    _outcome("policy.matrix.network_read", DENIED, _NOT_ALLOWED, "DESIGN §5"),
+    _outcome("policy.matrix.external_read", DENIED, _HELD, "DESIGN §5"),
+    _outcome("policy.matrix.external_write", DENIED, _HELD, "TS What the model reads"),
+    _outcome("policy.trust.untrusted_write", DENIED, _HELD, "DESIGN §5 built in rules"),
+    _outcome("policy.trust.skill_authoring", DENIED, _NOT_ALLOWED, "TS Skills"),
+    _outcome("policy.approval.rejected", DENIED, _HELD, "DESIGN §5"),
+    _outcome("policy.approval.expert_rejected", DENIED, "Not performed. An expert reviewed and rejected this action.",
+             "GW EXPERT_REJECTED"),
+    _outcome("policy.approval.client_rejected", DENIED, "Not performed. The client reviewed and rejected this action.",
+             "DESIGN §5 seats"),
+    _outcome("policy.approval.expired", DENIED, "Not performed. Approval was required and did not arrive in time.",
+             "DESIGN §5", fix=ASK),
+    _outcome("policy.approval.voided", DENIED, "Not performed. The approval no longer matches this action.",
+             "DESIGN §5", fix=ASK),
+    _outcome("policy.approval.not_covering", DENIED, "Not performed. The approval does not cover this action.",
+             "DESIGN §3", fix=ASK),
+    _outcome("tool.not_found.not_offered", DENIED, "Not performed. No such tool is offered here.", "TS Control tools"),
+    _outcome("tool.policy_denied", DENIED, "Stopped. The same denied action was proposed repeatedly.", "TS breakers"),
+    _outcome("tool.repeat_uncertain", DENIED, "Not performed. An identical call has an unknown outcome.",
+             "TS breakers"),
+    # Failed.
+    _outcome("tool.arguments_invalid", FAILED, "The arguments do not fit this tool.", "TS step 4", fix=MODIFY),
+    _outcome("tool.not_found", FAILED, "The target of this call was not found.", "TS ToolFailureKind", fix=MODIFY),
+    _outcome("tool.permission", FAILED, "The remote system refused this call.", "TS ToolFailureKind", fix=OPERATOR),
+    _outcome("tool.timeout", FAILED, "The call did not finish in time.", "TS context", retryable=True, fix=LATER),
+    _outcome("tool.output_too_large", FAILED, "The tool produced more output than allowed.", "TS Output", fix=MODIFY),
+    _outcome("tool.output_invalid", FAILED, "The tool ran and its answer could not be read.", "TS step 11"),
+    _outcome("tool.upstream_error", FAILED, "The tool reported an error. Details follow as data.", "TS outcomes",
+             retryable=True, fix=MODIFY),
+    _outcome("tool.transport", FAILED, "The connection to the tool failed.", "TS ToolFailureKind", retryable=True,
+             fix=LATER),
+    _outcome("tool.internal", FAILED, "The tool failed.", "TS ToolFailureKind", fix=OPERATOR),
+    _outcome("tool.rate_limited", FAILED, "The remote system asked to slow down.", "DESIGN §4", retryable=True,
+             fix=LATER),
+    _outcome("tool.egress_denied", FAILED, "This destination is not permitted.", "DESIGN §8", fix=OPERATOR),
+    _outcome("tool.protocol_error", FAILED, "The tool's answer did not follow its protocol.", "DESIGN §7",
+             fix=OPERATOR),
+    _outcome("tool.input_required_unsupported", FAILED, "The tool asked for input that is not provided here.",
+             "DESIGN §7"),
+    _outcome("tool.credentials_missing", FAILED, "This tool is not connected to its account.",
+             "GW Missing Credentials", fix=OPERATOR),
+    _outcome("tool.run_cancelled", FAILED, "The run was cancelled.", "TS Control tools"),
+    _outcome("tool.cancelled", FAILED, "The call was cancelled.", "DESIGN §4"),
+    _outcome("tool.run_expired", FAILED, "The run ended before this call could start.", "DESIGN §3"),
+    _outcome("tool.claims_spent", FAILED, "The call could not be completed after several attempts.", "DESIGN §4",
+             retryable=True, fix=LATER),
+    _outcome("tool.loop_detected", FAILED, "Stopped. The same call was repeated without new evidence.", "TS breakers"),
+    _outcome("audit.persistence_failed", FAILED, "The result could not be recorded.", "AUD", fix=OPERATOR),
+    # Unavailable: advertised, not callable now.
+    _outcome("tool.server_unreachable", UNAVAILABLE, _NOT_REACHABLE, "TS availability", retryable=True),
+    _outcome("tool.server_unauthorized", UNAVAILABLE, _NOT_REACHABLE, "TS availability", fix=OPERATOR),
+    _outcome("tool.auth_failed", UNAVAILABLE, _NOT_REACHABLE, "TS Authentication", fix=OPERATOR),
+    _outcome("tool.auth_unsupported", UNAVAILABLE, _NOT_REACHABLE, "TS Authentication", fix=OPERATOR),
+    _outcome("tool.withdrawn", UNAVAILABLE, "This capability was withdrawn.", "TS availability"),
+    _outcome("tool.device_offline", UNAVAILABLE, _NOT_REACHABLE, "TS availability", retryable=True),
+    # Uncertain.
+    _outcome("tool.outcome_unknown", UNCERTAIN, "The outcome of this call is unknown. Do not repeat it.",
+             "TS outcomes"),
+    # Problems of the request: nothing was written.
+    _problem("request.malformed", 400, "The body is not valid JSON.", "DESIGN §1", fix=MODIFY),
+    _problem("request.invalid", 422, "The request does not fit its schema.", "DESIGN §1", fix=MODIFY),
+    _problem("request.unsupported_media_type", 415, "Send application/json.", "issue Bad input", fix=MODIFY),
+    _problem("request.not_acceptable", 406, "Only application/json is produced.", "notes api", fix=MODIFY),
+    _problem("request.too_large", 413, "The body is larger than allowed.", "issue Bad input", fix=MODIFY),
+    _problem("request.method_not_allowed", 405, "This method is not allowed here.", "notes api", fix=MODIFY),
+    _problem("request.not_found", 404, "There is no such resource.", "issue Bad input", fix=MODIFY),
+    _problem("request.throttled", 429, "Too many requests.", "notes api", retryable=True, fix=LATER),
+    _problem("auth.missing", 401, "Send an API key: Authorization: Bearer tsk_...", "DESIGN §6"),
+    _problem("auth.invalid", 401, "This API key is not valid.", "DESIGN §6"),
+    _problem("auth.forbidden", 403, "This key or account may not do that.", "DESIGN §6", fix=OPERATOR),
+    _problem("auth.csrf", 403, "The request carries no valid CSRF token.", "DESIGN §6"),
+    _problem("session.closed", 409, "This session is closed.", "DESIGN §6"),
+    _problem("run.not_open", 409, "This run has ended.", "issue Bad input"),
+    _problem("run.expired", 409, "This run's deadline has passed.", "issue Bad input"),
+    _problem("step.conflict", 409, "This step was submitted before with another body.", "DESIGN §3"),
+    _problem("step.duplicate_call_id", 422, "Each call of a step needs a call_id of its own.", "TS step", fix=MODIFY),
+    _problem("approval.changed", 409, "This request changed. Look at it again.", "DESIGN §5"),
+    _problem("approval.decided", 409, "This request is already decided.", "DESIGN §5"),
+    _problem("approval.expired", 409, "This request has expired.", "DESIGN §5"),
+    _problem("approval.own_call", 403, "Whoever proposed a call cannot decide it.", "DESIGN §5 four eyes"),
+    _problem("server.internal", 500, "Something went wrong here. The request id helps support.", "notes api",
+             fix=OPERATOR),
+    _problem("server.unavailable", 503, "The service is not ready.", "notes api", retryable=True, fix=LATER),
+)  # fmt: skip
+
+REASONS: Final = {row.code: row for row in _ROWS}
+
+_KIND_CODES: Final = {
+    ToolFailureKind.INVALID_ARGUMENTS: "tool.arguments_invalid",
+    ToolFailureKind.OUTCOME_UNKNOWN: "tool.outcome_unknown",
+}
+
+
+def reason(code: str) -> Reason:
+    return REASONS[code]
+
+
+def code_for_failure(kind: ToolFailureKind, claimed: str) -> str:
+    """Return the code of the table for a tool's failure: the tool's own if it is known, else its kind's."""
+    if claimed in REASONS and REASONS[claimed].status in {FAILED, UNAVAILABLE, UNCERTAIN}:
+        return claimed
+    return _KIND_CODES.get(kind, f"tool.{kind}")
+
+
+def outcome(code: str, action: str) -> ToolOutcome:
+    """Render the six fields from the table.
+
+    Raises: LookupError for a code that is a problem of the request and no outcome.
+    """
+    row = REASONS[code]
+    if row.status is None:
+        raise LookupError(code)
+    return ToolOutcome(
+        status=row.status, action=action, reason_code=code, message=row.message, retryable=row.retryable,
+        remediation=row.remediation,
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""The redacted copy that rows, pages and events keep; the sealed payload holds the whole.
+
+Fails closed: a member whose *name* sounds like a secret is replaced whatever it holds, and text is searched for
+secrets, cards, e-mail addresses and phone numbers. Pure. Source: DESIGN §8, GW "Input Redaction".
+"""
+
+import re
+from typing import Any, Final
+
+MARK: Final = "[REDACTED]"
+MAXIMUM_TEXT: Final = 2_000
+MAXIMUM_MEMBERS: Final = 200
+MAXIMUM_DEPTH: Final = 12
+
+_SECRET_NAME: Final = re.compile(
+    r"passw|passphrase|secret|token|api_?key|apikey|authori[sz]ation|cookie|credential|private_?key|session_?key|"
+    r"access_?key|\bpin\b|\bcvv\b|\bcvc\b|ssn|social_?security|tax_?id|iban|card_?number|account_?number",
+    re.IGNORECASE,
+)
+_SECRET_TEXT: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{20,}|"
+    r"\bxox[abprs]-[\w-]{10,}|\bsk-[\w-]{16,}|\bsk_(?:live|test)_\w{10,}|\bglpat-[\w-]{16,}|\bnpm_\w{30,}|"
+    r"\btsk_[0-9a-z]{8}_[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}|\b[Bb]earer\s+[\w.~+/-]{12,}=*|"
+    r"\w+://[^\s/:@]{1,64}:[^\s/@]{1,128}@",
+)
+_EMAIL: Final = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b")
+_DIGITS: Final = re.compile(r"(?<![\w.])\+?\d(?:[ ().-]?\d){8,18}(?![\w])")
+
+
+def redact(value: Any, *, depth: int = 1) -> Any:
+    """Return a copy of a JSON value that is fit for a row or a page."""
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, dict):
+        if depth > MAXIMUM_DEPTH:
+            return MARK
+        members = list(value.items())[:MAXIMUM_MEMBERS]
+        return {redact_text(key): _member(key, member, depth) for key, member in members}
+    if isinstance(value, list | tuple):
+        return MARK if depth > MAXIMUM_DEPTH else [redact(item, depth=depth + 1) for item in value[:MAXIMUM_MEMBERS]]
+    if isinstance(value, int) and not isinstance(value, bool) and len(str(abs(value))) > 12:
+        return _long_number(str(value), value)
+    return value
+
+
+def redact_text(text: str) -> str:
+    """Replace secrets and personal data, cut to 2,000 characters; NUL and lone surrogates go (jsonb refuses them)."""
+    cut = text[:MAXIMUM_TEXT].replace("\0", "\N{SYMBOL FOR NULL}")
+    if not cut.isascii():
+        cut = cut.encode("utf-8", "replace").decode("utf-8")
+    if cut.isalpha():
+        return cut
+    found = _SECRET_TEXT.sub(MARK, cut)
+    found = _EMAIL.sub(MARK, found)
+    found = _DIGITS.sub(_card_or_phone, found)
+    return found if len(text) <= MAXIMUM_TEXT else f"{found}... [{len(text) - MAXIMUM_TEXT} more characters]"
+
+
+def passes_luhn(digits: str) -> bool:
+    total = 0
+    for index, digit in enumerate(reversed(digits)):
+        doubled = int(digit) * (2 if index % 2 else 1)
+        total += doubled - 9 if doubled > 9 else doubled
+    return total % 10 == 0
+
+
+def _member(name: str, value: Any, depth: int) -> Any:
+    if _SECRET_NAME.search(name) and value not in (None, "", [], {}) and not isinstance(value, bool):
+        return MARK
+    return redact(value, depth=depth + 1)
+
+
+def _card_or_phone(match: re.Match[str]) -> str:
+    text = match.group()
+    digits = re.sub(r"\D", "", text)
+    is_card = 13 <= len(digits) <= 19 and passes_luhn(digits)
+    is_phone = text.startswith("+") or (len(digits) in {10, 11} and bool(re.search(r"[ ().-]", text)))
+    return MARK if is_card or is_phone else text
+
+
+def _long_number(digits: str, value: int) -> Any:
+    return MARK if passes_luhn(digits.lstrip("-")) and len(digits) <= 19 else value

@@ -1,0 +1,83 @@
+"""Shape rules for JSON Schemas that arrive from elsewhere: references, dialects, size, depth, closing.
+
+It measures and derives; compiling and validating is `toolsys.validation`. A stored schema is never edited:
+`closed` returns a derived copy. Source: TS "Argument validation", DESIGN §1 "Schemas of others".
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+MAXIMUM_DEPTH: Final = 16
+MAXIMUM_BYTES: Final = 32 * 1024
+MAXIMUM_SUBSCHEMAS: Final = 4096
+DIALECTS: Final = {
+    "https://json-schema.org/draft/2020-12/schema": 2020,
+    "https://json-schema.org/draft/2019-09/schema": 2019,
+    "http://json-schema.org/draft-07/schema": 7,
+}
+_COMPOSING: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$dynamicRef"})
+
+
+def dialect_of(schema: dict[str, Any]) -> int | None:
+    """Return 2020, 2019 or 7 by `$schema` (absent means 2020-12), or None for a dialect that we do not honour."""
+    declared = schema.get("$schema")
+    if declared is None:
+        return 2020
+    return DIALECTS.get(declared.rstrip("#")) if isinstance(declared, str) else None
+
+
+def schema_defect(
+    schema: dict[str, Any], *, maximum_depth: int = MAXIMUM_DEPTH, maximum_bytes: int = MAXIMUM_BYTES
+) -> str | None:
+    """Say why the schema cannot be used, or None. Never fetches and never recurses past `maximum_depth`."""
+    if dialect_of(schema) is None:
+        return "$schema names a dialect other than draft-07, 2019-09 or 2020-12"
+    depth = 0
+    count = 0
+    for depth, node in _nodes(schema, maximum_depth):
+        count += 1
+        if depth > maximum_depth:
+            return f"nested deeper than {maximum_depth}"
+        if count > MAXIMUM_SUBSCHEMAS:
+            return f"more than {MAXIMUM_SUBSCHEMAS} nodes"
+        if (bad := _remote_reference(node)) is not None:
+            return f"remote reference {bad[:80]!r}"
+    size = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return f"larger than {maximum_bytes} bytes" if size > maximum_bytes else None
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy in which an object that says nothing of unknown properties refuses them.
+
+    A plain root gets `additionalProperties: false`, a composed one `unevaluatedProperties: false`. Draft-07 has no
+    `unevaluatedProperties`, so a composed draft-07 root stays as its author wrote it.
+    """
+    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+        return schema
+    if not _COMPOSING & schema.keys():
+        return {**schema, "additionalProperties": False}
+    return schema if dialect_of(schema) == 7 else {**schema, "unevaluatedProperties": False}
+
+
+def _nodes(schema: object, maximum_depth: int) -> Iterator[tuple[int, Any]]:
+    stack: list[tuple[int, Any]] = [(1, schema)]
+    while stack:
+        depth, node = stack.pop()
+        yield depth, node
+        if depth > maximum_depth:
+            continue
+        if isinstance(node, dict):
+            stack.extend((depth + 1, value) for value in node.values() if isinstance(value, dict | list))
+        elif isinstance(node, list):
+            stack.extend((depth + 1, value) for value in node if isinstance(value, dict | list))
+
+
+def _remote_reference(node: object) -> str | None:
+    if not isinstance(node, dict):
+        return None
+    for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+        target = node.get(key)
+        if isinstance(target, str) and not target.startswith("#"):
+            return target
+    return None

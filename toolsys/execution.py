@@ -1,0 +1,107 @@
+"""Step 10 in the worker: job threads hand tool coroutines to one event loop, each under its deadline.
+
+The loop owns every connection, so an MCP session outlives the call that opened it. Leases are renewed by one keeper
+for all calls of the process. Nothing here writes an invocation. Source: DESIGN §3, §4 and §13.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from typing import Any, Final
+
+from toolsys.domain.calls import Claim
+from toolsys.domain.context import CancellationToken, ToolExecutionContext
+from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.spec import JsonObject
+from toolsys.leases import LeaseKeeper
+from toolsys.ports import Clock, NotAvailable, Preparable, Tool
+from toolsys.trace import timed
+
+log = logging.getLogger("toolsys.execution")
+# A coroutine that ignores its cancellation may not hold the job thread.
+GRACE_SECONDS: Final = 2.0
+
+
+class LoopThread:
+    """One asyncio loop on one daemon thread. Connections live and die on it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="tool-loop", daemon=True)
+        self._thread.start()
+
+    def run[T](self, work: Coroutine[Any, Any, T], timeout_seconds: float) -> T:
+        """Raises: TimeoutError; whatever the coroutine raises."""
+
+        async def bounded() -> T:
+            async with asyncio.timeout(timeout_seconds):
+                return await work
+
+        future = asyncio.run_coroutine_threadsafe(bounded(), self.loop)
+        try:
+            return future.result(timeout_seconds + GRACE_SECONDS)
+        except FutureTimeout:
+            future.cancel()
+            raise TimeoutError from None
+        except CancelledError:
+            raise TimeoutError from None
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(GRACE_SECONDS)
+        if not self._thread.is_alive():
+            self.loop.close()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+class WorkerExecution:
+    """Implements `ports.Execution` for a worker process."""
+
+    def __init__(self, loop: LoopThread, keeper: LeaseKeeper, clock: Clock) -> None:
+        self._loop = loop
+        self._keeper = keeper
+        self._clock = clock
+
+    @contextmanager
+    def keeping(self, claim: Claim) -> Iterator[None]:
+        self._keeper.hold(claim)
+        try:
+            yield
+        finally:
+            self._keeper.drop(claim)
+
+    def may_send(self, claim: Claim) -> bool:
+        return self._clock.boottime() < self._keeper.live_until(claim)
+
+    def cancellation(self, claim: Claim) -> CancellationToken:
+        return self._keeper.token(claim)
+
+    def prepare(self, tool: Tool, context: ToolExecutionContext) -> None:
+        if isinstance(tool, Preparable):
+            self._loop.run(tool.prepare(context), context.timeout_seconds)
+
+    @timed(10)
+    def execute(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
+        try:
+            return self._loop.run(tool.execute(arguments, context), context.timeout_seconds)
+        except TimeoutError:
+            return _failed(ToolFailureKind.TIMEOUT, f"no answer within {context.timeout_seconds:.1f} s")
+        except NotAvailable as absence:
+            failure = ToolFailure(
+                kind=ToolFailureKind.TRANSPORT, reason_code=absence.reason_code, detail=absence.detail
+            )
+            return ToolResult(ok=False, failure=failure)
+        except Exception as error:  # noqa: BLE001 - a tool is code that we did not write: whatever it raises is a failure
+            log.exception("tool %s raised", tool.spec.name)
+            return _failed(ToolFailureKind.INTERNAL, type(error).__name__)
+
+
+def _failed(kind: ToolFailureKind, detail: str) -> ToolResult:
+    return ToolResult(ok=False, failure=ToolFailure(kind=kind, reason_code=f"tool.{kind}", detail=detail))

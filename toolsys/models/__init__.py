@@ -1,0 +1,25 @@
+"""The tables of toolsys, one idea a file."""
+
+from toolsys.models.agents import Agent, AgentSession, Run, RunStep
+from toolsys.models.decisions import ApprovalRequest, PolicyDecision
+from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
+from toolsys.models.people import ApiKey, Membership, Principal
+from toolsys.models.tenant import PlatformState, Tenant
+
+__all__ = [
+    "Agent",
+    "AgentSession",
+    "ApiKey",
+    "ApprovalRequest",
+    "Artifact",
+    "Invocation",
+    "InvocationPayload",
+    "Membership",
+    "PlatformState",
+    "PolicyDecision",
+    "Principal",
+    "Run",
+    "RunStep",
+    "Tenant",
+    "ToolEvent",
+]

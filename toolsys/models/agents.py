@@ -1,0 +1,92 @@
+"""Agents, their sessions (what was advertised), runs, and the steps of a run."""
+
+from django.db import models
+
+from toolsys.domain.states import RunStatus
+from toolsys.domain.trust import TrustLevel
+from toolsys.models.base import CallRecord, TenantOwned, tenant_key
+
+
+class Agent(TenantOwned):
+    """A tenant's configuration of one kind of agent: which tools it may see. Written by tenant admins."""
+
+    name = models.TextField()
+    enabled_tools = models.JSONField(default=list, help_text="Globs over tool names, such as system.* or mcp.time.*")
+    profile = models.TextField(default="default")
+    is_enabled = models.BooleanField(default=True)
+
+    class Meta:
+        db_table = "agents"
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="agent_name_is_unique")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AgentSession(TenantOwned):
+    """The pin: what was advertised to a model, byte for byte. Written when opened; never changed but to close.
+
+    `pinned_tools` maps a name to its spec; `tool_schema_sha256` addresses exactly that set.
+    """
+
+    agent = tenant_key("toolsys.Agent")
+    principal = tenant_key("toolsys.Principal")
+    api_key = tenant_key("toolsys.ApiKey")
+    profile = models.TextField()
+    environment = models.TextField(default="production")
+    pinned_tools = models.JSONField()
+    tool_schema_sha256 = models.TextField()
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "agent_sessions"
+        indexes = [models.Index(fields=["tenant", "-created_at"], name="agent_session_by_time")]
+
+
+class Run(TenantOwned):
+    """One task inside a session. Written by `toolsys.services`; kept as evidence.
+
+    `manifest` null means the whole pin; `delivered_trust` is the lowest trust that this run's outcomes have carried.
+    """
+
+    session = tenant_key("toolsys.AgentSession")
+    status = models.TextField(default=RunStatus.RUNNING, choices=[(s.value, s.value) for s in RunStatus])
+    manifest = models.JSONField(null=True, blank=True)
+    budgets = models.JSONField(default=dict)
+    deadline_at = models.DateTimeField()
+    delivered_trust = models.TextField(default=TrustLevel.PLATFORM)
+    correlation_id = models.TextField(blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    failure_reason_code = models.TextField(blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "runs"
+        indexes = [models.Index(fields=["tenant", "session", "-created_at"], name="run_by_session")]
+
+
+class RunStep(CallRecord):
+    """One model turn and the complete disposition of its calls. Written with the step's first commit.
+
+    `body` is sealed like a payload and purged with it. `completed_at` is set when every call has a terminal row.
+    """
+
+    run = tenant_key("toolsys.Run")
+    step_number = models.IntegerField()
+    body_hash = models.TextField()
+    body = models.BinaryField(null=True)
+    call_count = models.SmallIntegerField()
+    context_trust = models.JSONField(default=list)
+    origin_trust = models.TextField()
+    parallel_group = models.UUIDField(null=True)
+    correlation_id = models.TextField(blank=True)
+    api_key = tenant_key("toolsys.ApiKey")
+    completed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "run_steps"
+        constraints = [models.UniqueConstraint(fields=["tenant", "run", "step_number"], name="step_number_is_unique")]
+        indexes = [
+            # The sweeper looks for open steps only.
+            models.Index(fields=["created_at"], name="step_is_open", condition=models.Q(completed_at=None)),
+        ]

@@ -1,0 +1,123 @@
+"""Reads for the API and the pages: shaped rows, never querysets that a template could walk.
+
+Outcomes of the call path come from one SQL function and one round trip. Source: DESIGN §6.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from toolsys import database
+from toolsys.domain import reasons
+from toolsys.domain.states import InvocationStatus, OutcomeStatus
+from toolsys.models import AgentSession, Run
+from toolsys.ports import Sealer
+from toolsys.tenancy import tenant_transaction
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One invocation as a runtime reads it. `payload` is the recorded result, whole, or empty."""
+
+    id: UUID
+    run_id: UUID
+    step_number: int
+    call_id: str
+    call_index: int
+    tool_name: str
+    tool_version: str
+    status: InvocationStatus
+    outcome_status: OutcomeStatus | None
+    reason_code: str | None
+    idempotency_key: str
+    attempt_number: int
+    effect_sent: bool
+    truncated: bool
+    output_bytes: int | None
+    artifact_id: UUID | None
+    output_trust: str | None
+    origin_trust: str
+    approval_id: UUID | None
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    payload: dict[str, Any]
+
+    @property
+    def is_waiting_for_people(self) -> bool:
+        return self.status is InvocationStatus.WAITING_FOR_APPROVAL
+
+    def outcome_fields(self) -> dict[str, Any] | None:
+        """Return the six fields, for a terminal call."""
+        if self.reason_code is None:
+            return None
+        return reasons.outcome(self.reason_code, self.tool_name).as_fields()
+
+
+def step_calls(tenant_id: str, run_id: UUID, step_number: int, sealer: Sealer) -> list[CallView]:
+    return _calls(tenant_id, (run_id, step_number, None), sealer)
+
+
+def call(tenant_id: str, invocation_id: UUID, sealer: Sealer) -> CallView | None:
+    found = _calls(tenant_id, (None, None, invocation_id), sealer)
+    return found[0] if found else None
+
+
+def session(tenant_id: str, session_id: UUID) -> AgentSession | None:
+    with tenant_transaction(tenant_id):
+        return AgentSession.objects.select_related("agent", "principal").filter(pk=session_id).first()
+
+
+def run(tenant_id: str, run_id: UUID) -> Run | None:
+    with tenant_transaction(tenant_id):
+        return Run.objects.filter(pk=run_id).first()
+
+
+def read_pin(tenant_id: str, session_id: UUID) -> dict[str, Any]:
+    with tenant_transaction(tenant_id):
+        found = AgentSession.objects.filter(pk=session_id).values_list("pinned_tools", flat=True).first()
+    return found or {}
+
+
+def _calls(tenant_id: str, where: tuple[Any, Any, Any], sealer: Sealer) -> list[CallView]:
+    rows = database.call("SELECT * FROM toolsys_outcomes(%s, %s, %s, %s)", (tenant_id, *where))
+    return [_view(tenant_id, database.from_json(found), result, sealer) for found, result in rows]
+
+
+def _view(tenant_id: str, row: dict[str, Any], result: bytes | None, sealer: Sealer) -> CallView:
+    identifier = UUID(row["id"])
+    payload: dict[str, Any] = {}
+    if result is not None:
+        plain = sealer.open(bytes(result), tenant_id=tenant_id, kind="result", row=identifier)
+        payload = json.loads(plain)
+    return CallView(
+        id=identifier,
+        run_id=UUID(row["run_id"]),
+        step_number=row["step_number"],
+        call_id=row["call_id"],
+        call_index=row["call_index"],
+        tool_name=row["tool_name"],
+        tool_version=row["tool_version"],
+        status=InvocationStatus(row["status"]),
+        outcome_status=OutcomeStatus(row["outcome_status"]) if row["outcome_status"] else None,
+        reason_code=row["reason_code"],
+        idempotency_key=row["idempotency_key"],
+        attempt_number=row["attempt_number"],
+        effect_sent=row["effect_sent"],
+        truncated=row["truncated"],
+        output_bytes=row["output_bytes"],
+        artifact_id=UUID(row["artifact_id"]) if row["artifact_id"] else None,
+        output_trust=row["output_trust"],
+        origin_trust=row["origin_trust"],
+        approval_id=UUID(row["approval_id"]) if row["approval_id"] else None,
+        created_at=datetime.fromisoformat(row["created_at"]),
+        started_at=_moment(row["started_at"]),
+        completed_at=_moment(row["completed_at"]),
+        payload=payload,
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,221 @@
+"""The public face of toolsys for writes: sessions, runs, steps, and going on with what was begun.
+
+Views, admin pages, jobs and commands call one function here and get one answer. The pipeline is called from this
+module only. Each ORM write is one transaction; commit points are the store's. Source: DESIGN §3 and §6.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import transaction
+
+from toolsys import database, pipeline, queue, wakeups
+from toolsys.bodies import StepBody, opened, sealed
+from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
+from toolsys.domain.states import RunStatus
+from toolsys.domain.trust import TrustLevel, lowest
+from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run
+from toolsys.ports import Runtime, ToolProvider
+from toolsys.problems import FieldError, Problem
+from toolsys.registry import Registry, pin_of
+from toolsys.tenancy import tenant_transaction
+
+TRUST_ASSERT: Final = "trust.assert"
+STALE_RETRIES: Final = 5
+REFRESH_SECONDS: Final = 15.0
+MAXIMUM_RUN_SECONDS: Final = 7 * 24 * 3600
+DEFAULT_RUN_SECONDS: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class CallDraft:
+    """One call as the runtime sent it. `raw_hash` is set where its arguments have no canonical form."""
+
+    call_id: str
+    name: str
+    arguments: Any
+    raw_hash: str | None = None
+    argument_trust: dict[str, TrustLevel] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepSubmission:
+    """One model turn. `body_hash` is over what was sent, so that a replay is told from a conflict."""
+
+    tenant_id: str
+    api_key_id: UUID
+    asserts_trust: bool
+    run_id: UUID
+    step_number: int
+    calls: tuple[CallDraft, ...]
+    context_trust: tuple[TrustLevel, ...]
+    correlation_id: str
+    body_hash: str
+
+
+def propose_step(submission: StepSubmission, runtime: Runtime) -> list[Disposition]:
+    """Take a step as far as this process can: calls in order, until one is handed off or held.
+
+    Transaction: must be outside. Raises: Problem, with nothing written.
+    """
+    identifiers = [call.call_id for call in submission.calls]
+    if len(set(identifiers)) != len(identifiers):
+        raise Problem("step.duplicate_call_id", [FieldError("/calls", "call_id is repeated")])
+    body = StepBody.of(submission.calls, trusted=submission.asserts_trust)
+    labels = submission.context_trust if submission.asserts_trust else ()
+    step_id = runtime.ids.uuid()
+    draft = StepDraft(
+        id=step_id, number=submission.step_number, body_hash=submission.body_hash,
+        body=sealed(body, submission.tenant_id, step_id, runtime.sealer), call_count=len(submission.calls),
+        context_trust=labels, origin_trust=lowest(labels), parallel_group=None,
+        correlation_id=submission.correlation_id,
+    )  # fmt: skip
+    calls = [
+        body.call(index, tenant_id=submission.tenant_id, run_id=submission.run_id, step=draft,
+                  api_key_id=submission.api_key_id, invocation_id=runtime.ids.uuid())
+        for index in range(len(submission.calls))
+    ]  # fmt: skip
+    return _advance(calls, runtime)
+
+
+def advance_step(
+    tenant_id: str, runtime: Runtime, *, step_id: UUID | None = None, invocation_id: UUID | None = None
+) -> list[Disposition]:
+    """Go on with a step, from an invocation of it or from its first call without a terminal row.
+
+    Transaction: must be outside. Called by queue jobs; arriving twice changes nothing.
+    """
+    found, body_bytes, facts = database.call(
+        "SELECT * FROM toolsys_step_of(%s, %s, %s)", (tenant_id, step_id, invocation_id)
+    )[0]
+    step = database.from_json(found)
+    if step is None or body_bytes is None:
+        return []
+    number, run_id, key_id = step["number"], UUID(step["run_id"]), UUID(step["api_key_id"])
+    draft = StepDraft(
+        id=UUID(step["id"]), number=number, body_hash=step["body_hash"], body=b"", call_count=step["call_count"],
+        context_trust=tuple(TrustLevel(label) for label in step["context_trust"]),
+        origin_trust=TrustLevel(step["origin_trust"]), parallel_group=None, correlation_id=step["correlation_id"],
+    )  # fmt: skip
+    body = opened(bytes(body_bytes), tenant_id, draft.id, runtime.sealer)
+    known = {row["index"]: UUID(row["id"]) for row in step["calls"]}
+    first = step["call_index"] if step["call_index"] is not None else 0
+    calls = [
+        body.call(index, tenant_id=tenant_id, run_id=run_id, step=draft, api_key_id=key_id,
+                  invocation_id=known.get(index) or runtime.ids.uuid())
+        for index in range(first, draft.call_count)
+    ]  # fmt: skip
+    if facts is not None:
+        calls[0] = replace(calls[0], prefetched=database.from_json(facts))
+    try:
+        return _advance(calls, runtime)
+    finally:
+        wakeups.wake(wakeups.step_key(run_id, number))
+
+
+def _advance(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Disposition]:
+    """Run calls in order; the next one begins only when the one before is terminal."""
+    found = []
+    for call in calls:
+        disposition = _run(call, runtime)
+        found.append(disposition)
+        if disposition.state is Progress.HANDED_OFF and not disposition.is_replay:
+            queue.enqueue_call(call.tenant_id, disposition.invocation_id)
+        if not disposition.is_settled:
+            break
+    return found
+
+
+def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
+    """Enter the pipeline; enter again where a commit found that what we had read no longer held."""
+    for _ in range(STALE_RETRIES):
+        disposition = pipeline.run(call, runtime)
+        if disposition.state is not Progress.STALE:
+            return disposition
+        call = replace(call, invocation_id=runtime.ids.uuid(), prefetched=None)
+    return disposition
+
+
+def open_session(
+    *, tenant_id: str, api_key_id: UUID, agent_name: str, principal_id: str, environment: str, profile: str | None,
+    runtime: Runtime, registry: Registry,
+) -> AgentSession:  # fmt: skip
+    """Pin what this agent may be shown now. Stale discoveries are refreshed by workers first, within 15 s.
+
+    Transaction: must be outside. Raises: Problem (request.invalid).
+    """
+    for provider in runtime.providers.values():
+        _refresh(tenant_id, provider, runtime)
+    with tenant_transaction(tenant_id):
+        agent = Agent.objects.filter(name=agent_name, is_enabled=True).first()
+        if agent is None:
+            raise Problem("request.invalid", [FieldError("/agent", "no such agent, or it is disabled")])
+        principal, _ = Principal.objects.get_or_create(tenant_id=tenant_id, external_id=principal_id)
+        key = ApiKey.objects.get(pk=api_key_id)
+        scopes = frozenset(key.scopes) & frozenset(principal.scopes)
+        pinned, sha = pin_of(registry.specs_for_session(tenant_id, agent.enabled_tools, scopes))
+        return AgentSession.objects.create(
+            tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, environment=environment,
+            profile=profile or agent.profile, pinned_tools=pinned, tool_schema_sha256=sha,
+        )  # fmt: skip
+
+
+def refresh_key(domain: str, tenant_id: str) -> str:
+    return f"refresh/{domain}/{tenant_id}"
+
+
+def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> None:
+    keys = provider.refresh_keys(tenant_id)
+    if not keys:
+        return
+    with wakeups.HUB.waiting(refresh_key(provider.domain, tenant_id)) as waiter:
+        for key in keys:
+            queue.enqueue(queue.REFRESH_PROVIDER, provider.domain, tenant_id, key)
+        database.release_connection()
+        waiter.until(
+            lambda: provider.refresh_keys(tenant_id), lambda left: not left, REFRESH_SECONDS, runtime.clock.boottime
+        )
+
+
+def start_run(
+    *, tenant_id: str, session_id: UUID, manifest: Sequence[str] | None, deadline_seconds: float | None,
+    correlation_id: str, runtime: Runtime,
+) -> Run:  # fmt: skip
+    """Begin one task. Raises: Problem (request.not_found, session.closed)."""
+    seconds = min(deadline_seconds or DEFAULT_RUN_SECONDS, MAXIMUM_RUN_SECONDS)
+    with tenant_transaction(tenant_id):
+        session = AgentSession.objects.defer("pinned_tools").filter(pk=session_id).first()
+        if session is None:
+            raise Problem("request.not_found")
+        if session.closed_at is not None:
+            raise Problem("session.closed")
+        return Run.objects.create(
+            tenant_id=tenant_id, session=session, manifest=None if manifest is None else list(manifest),
+            deadline_at=runtime.clock.now() + timedelta(seconds=seconds), correlation_id=correlation_id,
+        )  # fmt: skip
+
+
+def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> Run:
+    """Complete a run, or cancel it with every call of it that is not terminal.
+
+    Raises: Problem (request.not_found, run.not_open).
+    """
+    now = runtime.clock.now()
+    with tenant_transaction(tenant_id):
+        run = Run.objects.select_for_update().filter(pk=run_id).first()
+        if run is None:
+            raise Problem("request.not_found")
+        if not RunStatus(run.status).accepts_steps:
+            raise Problem("run.not_open")
+        run.status = RunStatus.CANCELLED if cancel else RunStatus.COMPLETED
+        run.ended_at = now
+        run.cancel_requested_at = now if cancel else None
+        run.save(update_fields=["status", "ended_at", "cancel_requested_at"])
+        open_calls = Invocation.objects.filter(run=run, completed_at=None)
+        for identifier in list(open_calls.values_list("id", flat=True)) if cancel else ():
+            Invocation.objects.filter(pk=identifier).update(cancel_requested_at=now, dispatch_after=now)
+            transaction.on_commit(lambda found=identifier: queue.enqueue_call(tenant_id, found))
+        return run

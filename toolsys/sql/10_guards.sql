@@ -1,0 +1,76 @@
+-- Guards that tables hang on: append-only triggers, and the order of trust labels.
+
+CREATE OR REPLACE FUNCTION toolsys_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+END $$;
+
+-- The less trusted of two labels; the order is that of toolsys.domain.trust.TrustLevel.
+CREATE OR REPLACE FUNCTION toolsys_lower_trust(a text, b text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN coalesce(array_position(labels, a), 5) >= coalesce(array_position(labels, b), 5) THEN a ELSE b END
+    FROM (SELECT ARRAY['platform', 'trusted_configuration', 'user', 'internal_tool', 'external_untrusted']) AS o(labels)
+$$;
+
+-- TS "Events and telemetry": identity and classification, never arguments, results or text from outside.
+-- plpgsql keeps its plans for the connection; a plain SQL function would be planned at every call.
+CREATE OR REPLACE FUNCTION toolsys_emit(i tool_invocations, p_type text, p_derivation text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO tool_events (tenant_id, type, run_id, invocation_id, payload, derivation_key, created_at)
+    VALUES (i.tenant_id, p_type, i.run_id, i.id, jsonb_build_object(
+            'invocation_id', i.id, 'run_id', i.run_id, 'step_number', i.step_number, 'call_id', i.call_id,
+            'tool_name', i.tool_name, 'tool_source', i.tool_source, 'tool_version', i.tool_version,
+            'outcome_status', i.outcome_status, 'reason_code', i.reason_code,
+            'idempotency_class', i.idempotency_class, 'effect_sent', i.effect_sent_at IS NOT NULL,
+            'duration_ms', round(extract(epoch FROM i.completed_at - coalesce(i.started_at, i.created_at)) * 1000),
+            'output_bytes', i.output_bytes, 'truncated', i.truncated, 'parallel_group', i.parallel_group),
+        p_derivation, clock_timestamp())
+    ON CONFLICT (tenant_id, derivation_key) DO NOTHING;
+END $$;
+
+-- A step ends when every call has a terminal row. The lock makes the count of a parallel group exact.
+CREATE OR REPLACE FUNCTION toolsys_close_step(p_tenant text, p_step uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v run_steps;
+BEGIN
+    UPDATE run_steps SET completed_at = clock_timestamp()
+    WHERE tenant_id = p_tenant AND id = p_step AND call_count = 1 AND completed_at IS NULL;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    SELECT * INTO v FROM run_steps WHERE tenant_id = p_tenant AND id = p_step FOR UPDATE;
+    UPDATE run_steps SET completed_at = clock_timestamp()
+    WHERE tenant_id = p_tenant AND id = p_step AND completed_at IS NULL AND v.call_count = (
+        SELECT count(*) FROM tool_invocations i
+        WHERE i.tenant_id = p_tenant AND i.run_id = v.run_id AND i.step_number = v.step_number
+          AND i.status IN ('succeeded', 'failed', 'denied', 'uncertain'));
+END $$;
+
+-- A run waits for approval while any of its calls is held.
+CREATE OR REPLACE FUNCTION toolsys_run_waits(p_tenant text, p_run uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_status text;
+BEGIN
+    v_status := CASE WHEN EXISTS (
+        SELECT 1 FROM tool_invocations
+        WHERE tenant_id = p_tenant AND run_id = p_run AND status = 'waiting_for_approval')
+        THEN 'waiting_for_approval' ELSE 'running' END;
+    UPDATE runs SET status = v_status
+    WHERE tenant_id = p_tenant AND id = p_run AND status IN ('running', 'waiting_for_approval')
+      AND status <> v_status;
+END $$;
+
+-- Whatever a verdict depends on raises its tenant's authorization epoch in the same transaction. A trigger, because a
+-- forgotten bump would be a decision on stale facts.
+CREATE OR REPLACE FUNCTION toolsys_raise_authz_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE tenants SET authz_epoch = authz_epoch + 1 WHERE id = OLD.tenant_id;
+    RETURN NULL;
+END $$;
+
+-- On the tenant itself, the switches raise it.
+CREATE OR REPLACE FUNCTION toolsys_raise_own_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.authz_epoch := greatest(NEW.authz_epoch, OLD.authz_epoch + 1);
+    RETURN NEW;
+END $$;

@@ -1,0 +1,123 @@
+-- Reads of the call path: one snapshot, one round trip each. SECURITY INVOKER: row-level security applies.
+-- Planning costs ten times what running costs: plans are made once a connection, and always by index.
+
+-- What changes with every call. What changes only with the authorization epoch is toolsys_standing, kept by epoch.
+CREATE OR REPLACE FUNCTION toolsys_facts(p_tenant text, p_run uuid, p_step int, p_call text)
+RETURNS jsonb LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v jsonb;
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    SELECT jsonb_build_object(
+        'authz_epoch', t.authz_epoch, 'database_epoch', p.database_epoch, 'now', clock_timestamp(),
+        'platform_enabled', p.is_execution_enabled, 'tenant_enabled', t.is_enabled,
+        'tool_calling', t.is_tool_calling_enabled,
+        'run', jsonb_build_object('id', r.id, 'status', r.status, 'deadline_at', r.deadline_at,
+            'expired', r.deadline_at <= clock_timestamp(), 'cancelled', r.cancel_requested_at IS NOT NULL,
+            'manifest', r.manifest, 'delivered_trust', r.delivered_trust, 'session_id', r.session_id),
+        'step', (SELECT jsonb_build_object('id', st.id, 'body_hash', st.body_hash, 'origin_trust', st.origin_trust,
+                'parallel_group', st.parallel_group)
+            FROM run_steps st WHERE st.tenant_id = p_tenant AND st.run_id = p_run AND st.step_number = p_step),
+        'invocation', (SELECT jsonb_build_object('id', i.id, 'status', i.status, 'tool_name', i.tool_name,
+                'tool_version', i.tool_version, 'arguments_hash', i.normalized_arguments_hash,
+                'idempotency_key', i.idempotency_key, 'side_effect', i.side_effect, 'risk', i.risk,
+                'idempotency_class', i.idempotency_class, 'claim_epoch', i.claim_epoch, 'verdict', i.verdict,
+                'lease_live', i.status = 'running' AND i.lease_expires_at > clock_timestamp(),
+                'effect_sent_at', i.effect_sent_at, 'attempt_number', i.attempt_number,
+                'outcome_status', i.outcome_status, 'reason_code', i.reason_code, 'suspended_kind', i.suspended_kind,
+                'cancel_requested_at', i.cancel_requested_at, 'old_epoch', i.database_epoch < p.database_epoch,
+                'approval', (SELECT jsonb_build_object('id', ar.id, 'status', ar.status, 'digest', ar.digest,
+                        'verdict', ar.verdict, 'expired', ar.expires_at <= clock_timestamp(),
+                        'consumable', ar.status = 'approved' AND ar.consume_by > clock_timestamp())
+                    FROM approval_requests ar WHERE ar.tenant_id = p_tenant AND ar.invocation_id = i.id))
+            FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.run_id = p_run
+              AND i.step_number = p_step AND i.call_id = p_call))
+    INTO v
+    FROM runs r
+    JOIN tenants t ON t.id = r.tenant_id
+    CROSS JOIN platform_state p
+    WHERE r.tenant_id = p_tenant AND r.id = p_run;
+    RETURN v;
+END $$;
+
+-- Session, agent, principal and key: every change to one of them raises the authorization epoch, by trigger.
+CREATE OR REPLACE FUNCTION toolsys_standing(p_tenant text, p_session uuid, p_key uuid)
+RETURNS jsonb LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v jsonb;
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    SELECT jsonb_build_object(
+        'session', jsonb_build_object('id', s.id, 'sha', s.tool_schema_sha256, 'profile', s.profile,
+            'environment', s.environment, 'closed', s.closed_at IS NOT NULL),
+        'agent', jsonb_build_object('id', a.id, 'name', a.name, 'enabled', a.is_enabled, 'tools', a.enabled_tools),
+        'principal', jsonb_build_object('id', q.id, 'external_id', q.external_id, 'scopes', q.scopes),
+        'key', jsonb_build_object('id', k.id, 'scopes', k.scopes, 'revoked', k.revoked_at IS NOT NULL,
+            'expires_at', k.expires_at))
+    INTO v
+    FROM agent_sessions s
+    JOIN agents a ON a.tenant_id = s.tenant_id AND a.id = s.agent_id
+    JOIN principals q ON q.tenant_id = s.tenant_id AND q.id = s.principal_id
+    JOIN api_keys k ON k.tenant_id = s.tenant_id AND k.id = p_key
+    WHERE s.tenant_id = p_tenant AND s.id = p_session;
+    RETURN v;
+END $$;
+
+-- What a worker needs to re-enter the pipeline: the step of an invocation, its sealed body, where to go on, and the
+-- facts of the call that it goes on with.
+CREATE OR REPLACE FUNCTION toolsys_step_of(p_tenant text, p_step uuid, p_invocation uuid,
+    OUT step jsonb, OUT body bytea, OUT facts jsonb) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    SELECT jsonb_build_object('id', st.id, 'run_id', st.run_id, 'number', st.step_number, 'body_hash', st.body_hash,
+            'call_count', st.call_count, 'context_trust', st.context_trust, 'origin_trust', st.origin_trust,
+            'parallel_group', st.parallel_group, 'correlation_id', st.correlation_id, 'api_key_id', st.api_key_id,
+            'call_index', i.call_index, 'call_id', i.call_id,
+            'calls', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'index', c.call_index,
+                    'status', c.status) ORDER BY c.call_index), '[]')
+                FROM tool_invocations c WHERE c.tenant_id = p_tenant AND c.run_id = st.run_id
+                  AND c.step_number = st.step_number)),
+        st.body
+    INTO step, body
+    FROM run_steps st
+    LEFT JOIN tool_invocations i ON i.tenant_id = p_tenant AND i.id = p_invocation
+    WHERE st.tenant_id = p_tenant AND st.id = coalesce(p_step, i.step_id);
+    IF step->>'call_id' IS NOT NULL THEN
+        facts := toolsys_facts(p_tenant, (step->>'run_id')::uuid, (step->>'number')::int, step->>'call_id');
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION toolsys_outcome(i tool_invocations) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object('id', i.id, 'run_id', i.run_id, 'step_number', i.step_number, 'call_id', i.call_id,
+        'tool_name', i.tool_name, 'tool_version', i.tool_version, 'status', i.status,
+        'outcome_status', i.outcome_status, 'reason_code', i.reason_code, 'call_index', i.call_index,
+        'idempotency_key', i.idempotency_key, 'attempt_number', i.attempt_number,
+        'effect_sent', i.effect_sent_at IS NOT NULL, 'output_bytes', i.output_bytes, 'truncated', i.truncated,
+        'artifact_id', i.artifact_id, 'output_trust', i.output_trust, 'origin_trust', i.origin_trust,
+        'created_at', i.created_at, 'started_at', i.started_at, 'completed_at', i.completed_at,
+        'approval_id', (SELECT ar.id FROM approval_requests ar
+            WHERE ar.tenant_id = i.tenant_id AND ar.invocation_id = i.id))
+$$;
+
+-- The rows of one step (or one invocation) with their sealed results, for rendering outcomes.
+CREATE OR REPLACE FUNCTION toolsys_outcomes(p_tenant text, p_run uuid, p_step int, p_invocation uuid)
+RETURNS TABLE (facts jsonb, result bytea) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    IF p_invocation IS NULL THEN
+        RETURN QUERY
+        SELECT toolsys_outcome(i), y.sealed FROM tool_invocations i
+        LEFT JOIN invocation_payloads y ON y.tenant_id = p_tenant AND y.invocation_id = i.id AND y.kind = 'result'
+        WHERE i.tenant_id = p_tenant AND i.run_id = p_run AND i.step_number = p_step
+        ORDER BY i.call_index;
+    ELSE
+        RETURN QUERY
+        SELECT toolsys_outcome(i), y.sealed FROM tool_invocations i
+        LEFT JOIN invocation_payloads y ON y.tenant_id = p_tenant AND y.invocation_id = i.id AND y.kind = 'result'
+        WHERE i.tenant_id = p_tenant AND i.id = p_invocation;
+    END IF;
+END $$;

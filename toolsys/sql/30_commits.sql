@@ -1,0 +1,250 @@
+-- The commit points of the pipeline: one function, one transaction, one round trip each. Called by toolsys.store.
+-- Each names its tenant first, compares status and claim epoch, writes the facts and their event together.
+-- Times are clock_timestamp(): now() predates lock waits.
+-- Planning costs ten times what running costs: plans are made once a connection, and always by index.
+
+-- Steps 7, 8 and every refusal of a new call: the step row, decision, invocation, payload, approval and events.
+CREATE OR REPLACE FUNCTION toolsys_commit_proposal(p_tenant text, p jsonb, p_body bytea, p_arguments bytea)
+RETURNS jsonb LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v_run runs;
+    v_step run_steps;
+    v tool_invocations;
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    -- FOR SHARE: a cancellation that has returned is seen, one that comes later finds the row written here.
+    SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR SHARE;
+    IF v_run.cancel_requested_at IS NOT NULL AND p->'row'->>'status' IN ('authorized', 'waiting_for_approval') THEN
+        RETURN jsonb_build_object('stale', 'cancelled');
+    END IF;
+    v_step := jsonb_populate_record(NULL::run_steps,
+        p->'step' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
+    v_step.body := p_body;
+    INSERT INTO run_steps SELECT v_step.* ON CONFLICT (tenant_id, run_id, step_number) DO NOTHING;
+    IF NOT FOUND THEN
+        SELECT * INTO v_step FROM run_steps
+        WHERE tenant_id = p_tenant AND run_id = v_run.id AND step_number = (p->'step'->>'step_number')::int;
+        IF v_step.body_hash <> p->'step'->>'body_hash' THEN
+            RETURN jsonb_build_object('conflict', 'step');
+        END IF;
+    END IF;
+    v := jsonb_populate_record(NULL::tool_invocations, p->'row' || jsonb_build_object(
+        'tenant_id', p_tenant, 'created_at', v_now, 'step_id', v_step.id, 'origin_trust', v_step.origin_trust,
+        'parallel_group', v_step.parallel_group, 'dispatch_after', v_now + make_interval(secs => (p->>'grace')::float),
+        'authorized_at', CASE WHEN p->'row'->>'status' = 'authorized' THEN v_now END,
+        'completed_at', CASE WHEN p->'row'->>'outcome_status' IS NOT NULL THEN v_now END));
+    INSERT INTO tool_invocations SELECT v.* ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        -- Somebody else wrote this call, and so this step, between our read and now.
+        RETURN jsonb_build_object('duplicate', true);
+    END IF;
+    IF p ? 'decision' THEN
+        INSERT INTO policy_decisions SELECT * FROM jsonb_populate_record(NULL::policy_decisions,
+            p->'decision' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
+    END IF;
+    IF p_arguments IS NOT NULL THEN
+        INSERT INTO invocation_payloads (id, tenant_id, invocation_id, kind, sealed, digest, created_at)
+        VALUES (gen_random_uuid(), p_tenant, v.id, 'arguments', p_arguments, p->>'arguments_digest', v_now);
+    END IF;
+    PERFORM toolsys_emit(v, 'tool.call.proposed', 'proposed:' || v.id);
+    IF v.status = 'authorized' THEN
+        PERFORM toolsys_emit(v, 'tool.call.authorized', 'authorized:' || v.id);
+    ELSIF v.status = 'waiting_for_approval' THEN
+        INSERT INTO approval_requests SELECT * FROM jsonb_populate_record(NULL::approval_requests,
+            p->'approval' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now, 'invocation_id', v.id,
+                'run_id', v.run_id, 'status', 'pending', 'expires_at', least(v_run.deadline_at,
+                    v_now + make_interval(secs => (p->'approval'->>'expires_seconds')::float))));
+        PERFORM toolsys_emit(v, 'approval.requested', 'approval.requested:' || v.id);
+        PERFORM toolsys_run_waits(p_tenant, v.run_id);
+    ELSE
+        PERFORM toolsys_emit(v, 'tool.call.' || v.status, 'settled:' || v.id);
+        PERFORM toolsys_close_step(p_tenant, v.step_id);
+    END IF;
+    RETURN jsonb_build_object('id', v.id);
+END $$;
+
+-- Step 8 of a held call: consume the approval and persist the intent, together or not at all.
+CREATE OR REPLACE FUNCTION toolsys_commit_approved_intent(p_tenant text, p jsonb)
+RETURNS jsonb LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v tool_invocations;
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid FOR UPDATE;
+    IF v.status <> 'waiting_for_approval' OR v.cancel_requested_at IS NOT NULL THEN
+        RETURN jsonb_build_object('stale', 'status');
+    END IF;
+    UPDATE approval_requests SET status = 'consumed', consumed_at = v_now
+    WHERE tenant_id = p_tenant AND invocation_id = v.id AND status = 'approved' AND digest = p->>'digest'
+      AND consume_by > v_now;
+    IF NOT FOUND THEN
+        RETURN jsonb_build_object('stale', 'approval');
+    END IF;
+    INSERT INTO policy_decisions SELECT * FROM jsonb_populate_record(NULL::policy_decisions,
+        p->'decision' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
+    UPDATE tool_invocations SET status = 'authorized', authorized_at = v_now,
+        policy_decision_id = (p->'decision'->>'id')::uuid,
+        authz_epoch = (p->>'authz_epoch')::bigint, database_epoch = (p->>'database_epoch')::bigint,
+        dispatch_after = v_now + make_interval(secs => (p->>'grace')::float),
+        step_trace = step_trace || coalesce(p->'trace', '[]')
+    WHERE tenant_id = p_tenant AND id = v.id RETURNING * INTO v;
+    PERFORM toolsys_emit(v, 'tool.call.authorized', 'authorized:' || v.id);
+    PERFORM toolsys_run_waits(p_tenant, v.run_id);
+    RETURN jsonb_build_object('id', v.id);
+END $$;
+
+-- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled.
+CREATE OR REPLACE FUNCTION toolsys_commit_claim(p_tenant text, p_id uuid, p_epoch int, p_worker text,
+    p_lease float, p_authz_epoch bigint, p_max_claims int, p_cap int)
+RETURNS jsonb LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v tool_invocations;
+    v_deadline timestamptz;
+    v_now timestamptz;
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE SKIP LOCKED;
+    v_now := clock_timestamp();
+    IF NOT FOUND OR v.claim_epoch <> p_epoch OR v.suspended_kind IS NOT NULL
+        OR NOT (v.status = 'authorized' OR (v.status = 'running' AND v.lease_expires_at <= v_now)) THEN
+        RETURN jsonb_build_object('refused', 'lost');
+    END IF;
+    IF v.claim_epoch >= p_max_claims THEN
+        RETURN jsonb_build_object('refused', 'spent');
+    END IF;
+    IF v.cancel_requested_at IS NOT NULL THEN
+        RETURN jsonb_build_object('refused', 'cancelled');
+    END IF;
+    IF p_cap <= (SELECT count(*) FROM tool_invocations
+            WHERE tenant_id = p_tenant AND status = 'running' AND lease_expires_at > v_now) THEN
+        UPDATE tool_invocations SET dispatch_after = v_now + interval '1 second'
+        WHERE tenant_id = p_tenant AND id = p_id;
+        RETURN jsonb_build_object('refused', 'capped');
+    END IF;
+    SELECT deadline_at INTO v_deadline FROM runs WHERE tenant_id = p_tenant AND id = v.run_id;
+    UPDATE tool_invocations SET status = 'running', claim_epoch = claim_epoch + 1, claimed_by = p_worker,
+        lease_expires_at = v_now + make_interval(secs => p_lease),
+        operation_deadline = least(v_deadline, v_now + make_interval(secs => v.timeout_seconds)),
+        started_at = coalesce(started_at, v_now), authz_epoch = p_authz_epoch,
+        database_epoch = CASE WHEN effect_sent_at IS NULL THEN p.database_epoch
+                              ELSE tool_invocations.database_epoch END
+    FROM platform_state p
+    WHERE tool_invocations.tenant_id = p_tenant AND tool_invocations.id = p_id
+    RETURNING tool_invocations.* INTO v;
+    PERFORM toolsys_emit(v, 'tool.call.started', 'started:' || v.id || ':' || v.claim_epoch);
+    RETURN jsonb_build_object('epoch', v.claim_epoch, 'operation_deadline', v.operation_deadline,
+        'remaining', extract(epoch FROM v.operation_deadline - v_now), 'effect_sent_at', v.effect_sent_at,
+        'attempt_number', v.attempt_number);
+END $$;
+
+-- The fence: nothing may leave the process before this has committed. Answers 'held', or what no longer matches.
+CREATE OR REPLACE FUNCTION toolsys_commit_watermark(p_tenant text, p_id uuid, p_epoch int, p_authz_epoch bigint)
+RETURNS text LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v tool_invocations;
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    -- FOR SHARE: a switch or a cancellation that has returned is seen.
+    PERFORM 1 FROM tenants WHERE id = p_tenant AND authz_epoch = p_authz_epoch FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN 'authz_epoch';
+    END IF;
+    PERFORM 1 FROM platform_state WHERE is_execution_enabled;
+    IF NOT FOUND THEN
+        RETURN 'switch';
+    END IF;
+    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE;
+    PERFORM 1 FROM runs WHERE tenant_id = p_tenant AND id = v.run_id AND cancel_requested_at IS NULL FOR SHARE;
+    IF NOT FOUND OR v.cancel_requested_at IS NOT NULL THEN
+        RETURN 'cancelled';
+    END IF;
+    UPDATE tool_invocations SET effect_sent_at = coalesce(effect_sent_at, clock_timestamp())
+    WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running'
+      AND lease_expires_at > clock_timestamp();
+    RETURN CASE WHEN FOUND THEN 'held' ELSE 'lost' END;
+END $$;
+
+-- The heartbeat: renews live leases only, and never past the operation deadline.
+CREATE OR REPLACE FUNCTION toolsys_renew(p_tenant text, p_ids uuid[], p_epochs int[], p_lease float)
+RETURNS SETOF uuid LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    RETURN QUERY
+    UPDATE tool_invocations i SET lease_expires_at = clock_timestamp() + make_interval(secs => p_lease)
+    FROM unnest(p_ids, p_epochs) AS held(id, epoch)
+    WHERE i.tenant_id = p_tenant AND i.id = held.id AND i.claim_epoch = held.epoch AND i.status = 'running'
+      AND i.lease_expires_at > clock_timestamp() AND i.operation_deadline > clock_timestamp()
+    RETURNING i.id;
+END $$;
+
+-- A worker gives back what it has not sent in this attempt: after a lost fence, and when it drains. A watermark of an
+-- earlier attempt stays.
+CREATE OR REPLACE FUNCTION toolsys_commit_release(p_tenant text, p_id uuid, p_epoch int, p_wait float)
+RETURNS boolean LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    UPDATE tool_invocations SET status = 'authorized', claimed_by = NULL, lease_expires_at = NULL,
+        operation_deadline = NULL, dispatch_after = clock_timestamp() + make_interval(secs => p_wait)
+    WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running';
+    RETURN FOUND;
+END $$;
+
+-- Step 13 and every other ending of a row that exists: compare-and-set on status and epoch, row and event together.
+CREATE OR REPLACE FUNCTION toolsys_commit_settlement(p_tenant text, p jsonb, p_result bytea)
+RETURNS boolean LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v tool_invocations;
+    v_from text;
+    v_now timestamptz;
+BEGIN
+    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid FOR UPDATE;
+    v_now := clock_timestamp();
+    v_from := v.status;
+    IF v.claim_epoch <> (p->>'epoch')::int OR NOT (p->'from') ? v.status
+        -- Who does not hold the claim may end a running row only when its lease has passed.
+        OR (v.status = 'running' AND NOT (p->>'holds_claim')::boolean AND v.lease_expires_at > v_now) THEN
+        RETURN false;
+    END IF;
+    UPDATE tool_invocations SET status = p->>'status', outcome_status = p->>'outcome_status',
+        reason_code = p->>'reason_code', result = p->'result', error = p->'error',
+        output_bytes = (p->>'output_bytes')::bigint, truncated = coalesce((p->>'truncated')::boolean, false),
+        artifact_id = (p->>'artifact_id')::uuid, output_trust = p->>'output_trust', completed_at = v_now,
+        lease_expires_at = NULL, dispatch_after = NULL,
+        step_trace = step_trace || coalesce(p->'trace', '[]')
+    WHERE tenant_id = p_tenant AND id = v.id RETURNING * INTO v;
+    IF p_result IS NOT NULL THEN
+        INSERT INTO invocation_payloads (id, tenant_id, invocation_id, kind, sealed, digest, created_at)
+        VALUES (gen_random_uuid(), p_tenant, v.id, 'result', p_result, p->>'result_digest', v_now)
+        ON CONFLICT (tenant_id, invocation_id, kind) DO NOTHING;
+    END IF;
+    IF v.artifact_id IS NOT NULL THEN
+        UPDATE artifacts SET adopted_at = v_now WHERE tenant_id = p_tenant AND invocation_id = v.id
+            AND claim_epoch = v.claim_epoch;
+    END IF;
+    IF v_from = 'waiting_for_approval' THEN
+        UPDATE approval_requests SET status = CASE
+                WHEN status = 'pending' AND expires_at <= v_now THEN 'expired'
+                WHEN status IN ('pending', 'approved') THEN 'voided' ELSE status END,
+            decided_at = coalesce(decided_at, v_now)
+        WHERE tenant_id = p_tenant AND invocation_id = v.id;
+        PERFORM toolsys_run_waits(p_tenant, v.run_id);
+    END IF;
+    IF v.output_trust IS NOT NULL THEN
+        UPDATE runs SET delivered_trust = v.output_trust WHERE tenant_id = p_tenant AND id = v.run_id
+            AND delivered_trust <> toolsys_lower_trust(delivered_trust, v.output_trust);
+    END IF;
+    PERFORM toolsys_emit(v, CASE v.status WHEN 'succeeded' THEN 'tool.call.completed'
+        ELSE 'tool.call.' || v.status END, 'settled:' || v.id);
+    PERFORM toolsys_close_step(p_tenant, v.step_id);
+    RETURN true;
+END $$;

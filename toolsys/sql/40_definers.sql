@@ -1,0 +1,63 @@
+-- What must look before a tenant is known: narrow, owned by a NOLOGIN role, returning ids only.
+-- FORCE filters the owner too, so each table has an explicit policy for the definer role.
+
+-- An API key by its prefix and the digest of its secret.
+CREATE OR REPLACE FUNCTION toolsys_find_api_key(p_prefix text, p_sha256 text)
+RETURNS TABLE (tenant_id text, api_key_id uuid) LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+    SELECT k.tenant_id, k.id FROM public.api_keys k
+    WHERE k.prefix = p_prefix AND k.secret_sha256 = p_sha256 AND k.revoked_at IS NULL
+      AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+$$;
+
+-- The tenants of a person who has just logged in.
+CREATE OR REPLACE FUNCTION toolsys_find_memberships(p_user bigint)
+RETURNS TABLE (tenant_id text, role text) LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+    SELECT m.tenant_id, m.role FROM public.memberships m WHERE m.user_id = p_user ORDER BY 1, 2
+$$;
+
+-- The sweeper's questions. It decides nothing: it names what a worker should look at again.
+-- The wait before a row is named again grows with its age, from two seconds to a minute.
+CREATE OR REPLACE FUNCTION toolsys_sweep(p_limit int, p_grace float)
+RETURNS TABLE (kind text, tenant_id text, id uuid, epoch int) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+BEGIN
+    RETURN QUERY
+    WITH due AS (
+        SELECT i.id FROM public.tool_invocations i
+        WHERE i.status = 'running' AND i.lease_expires_at <= clock_timestamp() AND i.suspended_kind IS NULL
+        ORDER BY i.lease_expires_at LIMIT p_limit)
+    SELECT 'lease'::text, i.tenant_id, i.id, i.claim_epoch FROM public.tool_invocations i JOIN due USING (id);
+
+    RETURN QUERY
+    WITH due AS (
+        SELECT i.id FROM public.tool_invocations i
+        WHERE i.dispatch_after <= clock_timestamp() AND (i.status = 'authorized' OR (
+            i.status = 'waiting_for_approval' AND EXISTS (
+                SELECT 1 FROM public.approval_requests a
+                WHERE a.tenant_id = i.tenant_id AND a.invocation_id = i.id
+                  AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp()))))
+        ORDER BY i.dispatch_after LIMIT p_limit FOR UPDATE SKIP LOCKED)
+    UPDATE public.tool_invocations i SET dispatch_after = clock_timestamp() + make_interval(
+        secs => least(60, greatest(p_grace, extract(epoch FROM clock_timestamp() - i.created_at) / 2)))
+    FROM due WHERE i.id = due.id
+    RETURNING 'dispatch'::text, i.tenant_id, i.id, i.claim_epoch;
+
+    RETURN QUERY
+    SELECT 'step'::text, s.tenant_id, s.id, 0 FROM public.run_steps s
+    WHERE s.completed_at IS NULL AND s.created_at <= clock_timestamp() - make_interval(secs => p_grace)
+      AND NOT EXISTS (SELECT 1 FROM public.tool_invocations i
+          WHERE i.tenant_id = s.tenant_id AND i.run_id = s.run_id AND i.step_number = s.step_number
+            AND (i.completed_at IS NULL
+                 OR i.completed_at > clock_timestamp() - make_interval(secs => p_grace)))
+    ORDER BY s.created_at LIMIT p_limit;
+END $$;
+
+ALTER FUNCTION toolsys_find_api_key(text, text) OWNER TO toolsys_definer;
+ALTER FUNCTION toolsys_find_memberships(bigint) OWNER TO toolsys_definer;
+ALTER FUNCTION toolsys_sweep(int, float) OWNER TO toolsys_definer;
+REVOKE ALL ON FUNCTION toolsys_find_api_key(text, text), toolsys_find_memberships(bigint), toolsys_sweep(int, float)
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION toolsys_find_api_key(text, text), toolsys_find_memberships(bigint), toolsys_sweep(int, float)
+    TO toolsys_app, toolsys_operator;

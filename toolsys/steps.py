@@ -1,0 +1,355 @@
+"""Each step of the pipeline as a small function: values in; a value, or `Refused`, out.
+
+No ORM, clock, randomness, settings or logging here. The order and the commits are `toolsys.pipeline`'s; the words
+are the specification's. Imported by the pipeline only.
+"""
+
+from fnmatch import fnmatchcase
+
+from toolsys import outputs, validation
+from toolsys.domain import canonical, idempotency, reasons, recovery
+from toolsys.domain.calls import BoundedOutput, Decision, Disposition, Progress, ProposedAction
+from toolsys.domain.canonical import NotCanonical
+from toolsys.domain.context import ExecutionTarget, Principal, ToolExecutionContext
+from toolsys.domain.recovery import RecoveryAction
+from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.spec import JsonObject
+from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict
+from toolsys.ports import (
+    ApprovalDesk,
+    ApprovalTerms,
+    Case,
+    NotAvailable,
+    Normalized,
+    PolicyGate,
+    Runtime,
+    Tool,
+    ToolRegistry,
+)
+from toolsys.problems import Problem, Refused
+from toolsys.trace import timed
+
+
+def standing_of(case: Case, runtime: Runtime) -> Disposition | None:
+    """Say where the call stands if this process has nothing to do for it (TS "Deduplication on the way in")."""
+    row = case.row
+    if row is None:
+        return None
+    if row.status.is_terminal:
+        return Disposition(
+            row.id, Progress.SETTLED, row.outcome_status, row.reason_code, is_replay=True
+        )
+    if row.suspended_kind is not None:
+        return Disposition(row.id, Progress.SUSPENDED)
+    if row.is_lease_live:
+        return Disposition(row.id, Progress.IN_FLIGHT)
+    approval = case.facts.approval
+    if row.status is InvocationStatus.WAITING_FOR_APPROVAL and approval is not None:
+        undecided = approval.status is ApprovalStatus.PENDING and not approval.is_expired
+        if undecided and not _is_withdrawn(case):
+            return Disposition(row.id, Progress.HELD)
+    if runtime.execution is None:
+        waiting = row.status is InvocationStatus.WAITING_FOR_APPROVAL
+        return Disposition(row.id, Progress.HELD if waiting else Progress.HANDED_OFF)
+    return None
+
+
+def admit(case: Case) -> None:
+    """Refuse what its run no longer allows: a problem before the step exists, a terminal row after.
+
+    Raises: Problem (run.not_open, run.expired, session.closed, auth.forbidden, step.conflict);
+    Refused (tool.run_cancelled, tool.run_expired, tool.cancelled).
+    """
+    facts, step = case.facts, case.facts.step
+    if step is not None and step.body_hash != case.call.step.body_hash:
+        raise Problem("step.conflict")
+    if facts.run.is_cancelled:
+        raise Refused("tool.run_cancelled") if step else Problem("run.not_open")
+    if facts.run.is_expired:
+        raise Refused("tool.run_expired") if step else Problem("run.expired")
+    if not facts.run.status.accepts_steps:
+        raise Refused("tool.run_cancelled") if step else Problem("run.not_open")
+    if case.row is not None and case.row.cancel_requested_at is not None:
+        raise Refused("tool.cancelled")
+    if step is None and facts.session.is_closed:
+        raise Problem("session.closed")
+
+
+@timed(1)
+def resolve_tool(case: Case, registry: ToolRegistry) -> Tool:
+    """Find the pinned tool. Raises: Refused (policy.matrix.unknown_tool, tool.withdrawn)."""
+    try:
+        found = registry.resolve(case.call.name, case.facts)
+    except NotAvailable as gone:
+        raise Refused(gone.reason_code, gone.detail) from None
+    if found is None:
+        raise Refused("policy.matrix.unknown_tool", f"{case.call.name[:96]} is not in the session's pinned set")
+    return found
+
+
+@timed(2)
+def check_enabled(case: Case) -> None:
+    """The agent's configuration as it is now, not as it was pinned. Raises: Refused (policy.agent.not_enabled)."""
+    agent = case.facts.agent
+    if not agent.is_enabled or not any(fnmatchcase(case.spec.name, glob) for glob in agent.enabled_tools):
+        raise Refused("policy.agent.not_enabled", f"agent {agent.name}")
+
+
+@timed(3)
+def check_scopes(case: Case) -> None:
+    """Key and principal both must hold every scope. Raises: Refused (policy.scope.missing)."""
+    if not case.facts.key.is_live:
+        raise Refused("policy.scope.missing", "the proposing key is revoked or expired")
+    missing = case.spec.required_scopes - case.facts.scopes
+    if missing:
+        raise Refused("policy.scope.missing", f"missing {', '.join(sorted(missing))}")
+
+
+@timed(4)
+def validate_arguments(case: Case) -> JsonObject:
+    """Check against the pinned schema and apply its defaults. Raises: Refused (tool.arguments_invalid)."""
+    given = case.call.arguments
+    if case.call.raw_hash is not None or not isinstance(given, dict):
+        raise Refused("tool.arguments_invalid", "the arguments have no canonical form, or are no object")
+    arguments = validation.with_defaults(case.spec.input_schema, given)
+    errors = validation.argument_errors(case.spec.input_schema, arguments)
+    if errors:
+        raise Refused("tool.arguments_invalid", "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors))
+    return arguments
+
+
+@timed(5)
+def normalize(case: Case) -> Normalized:
+    """Canonical bytes, their hash, and the key. Raises: Refused (tool.arguments_invalid)."""
+    assert case.arguments is not None
+    try:
+        data = canonical.canonical_bytes(case.arguments)
+    except NotCanonical as error:
+        raise Refused("tool.arguments_invalid", error.reason) from None
+    return normalized(case, data, canonical.sha256_hex(data))
+
+
+def normalized(case: Case, data: bytes, arguments_hash: str) -> Normalized:
+    spec = case.tool.spec if case.tool is not None else None
+    key = idempotency.idempotency_key(
+        run_id=case.call.run_id,
+        step_number=case.call.step.number,
+        call_id=case.call.call_id,
+        tool_name=spec.name if spec else case.call.name,
+        tool_version=spec.version if spec else "",
+        arguments_hash=arguments_hash,
+    )
+    return Normalized(data, arguments_hash, key)
+
+
+@timed(6)
+def evaluate_policy(case: Case, policy: PolicyGate) -> Decision:
+    """Judge the action; the stricter of the recorded and the fresh verdict wins. Raises: Refused (policy.*)."""
+    assert case.arguments is not None
+    assert case.normalized is not None
+    action = ProposedAction(
+        tool_name=case.spec.name,
+        tool_version=case.spec.version,
+        server_id=case.spec.server_id,
+        classification=case.classification,
+        arguments=case.arguments,
+        arguments_hash=case.normalized.arguments_hash,
+        origin_trust=case.origin_trust,
+        argument_trust=case.call.argument_trust,
+    )
+    decision = policy.evaluate(action, case.facts)
+    if decision.verdict is PolicyVerdict.BLOCK:
+        case.decision = decision
+        raise Refused(decision.reason_code, decision.rule)
+    return decision
+
+
+@timed(7)
+def request_approval(case: Case, desk: ApprovalDesk) -> ApprovalTerms | None:
+    """Return terms where the call must wait for people; None where it may go on.
+
+    A call is held once. On re-entry an approval with an equal digest satisfies the verdict that it was given for;
+    otherwise the call is denied. Raises: Refused (policy.approval.*).
+    """
+    assert case.decision is not None
+    approval, verdict = case.facts.approval, case.decision.verdict
+    if case.row is None:
+        return desk.terms(case.decision, case.facts) if verdict.needs_approval else None
+    if approval is None:
+        if verdict.needs_approval:
+            raise Refused(case.decision.reason_code, "the fresh verdict asks for an approval that was never given")
+        return None
+    if approval.status is ApprovalStatus.REJECTED:
+        raise Refused(approval.rejection_code or "policy.approval.rejected")
+    if approval.status is ApprovalStatus.EXPIRED or (
+        approval.status is ApprovalStatus.PENDING and approval.is_expired
+    ):
+        raise Refused("policy.approval.expired")
+    if approval.status is ApprovalStatus.VOIDED or approval.digest != approval_digest(case):
+        raise Refused("policy.approval.voided", "what was approved is not what would be done")
+    if verdict.rank > approval.verdict.rank:
+        raise Refused("policy.approval.not_covering", f"{approval.verdict} does not cover {verdict}")
+    if approval.status is ApprovalStatus.APPROVED and not approval.is_consumable:
+        raise Refused("policy.approval.expired", "approved, and not used in time")
+    return None
+
+
+def approval_digest(case: Case) -> str:
+    """Bind an approval to everything that it was given for (DESIGN §5)."""
+    assert case.normalized is not None
+    assert case.tool is not None
+    facts = case.facts
+    bound = {
+        "tenant": facts.tenant_id,
+        "principal": str(facts.principal.id),
+        "run": str(facts.run.id),
+        "tool": case.spec.name,
+        "version": case.spec.version,
+        "arguments": case.normalized.arguments_hash,
+        "classification": case.classification.model_dump(mode="json"),
+        "binding": case.tool.binding,
+    }
+    return canonical.sha256_hex(canonical.canonical_bytes(bound))
+
+
+def is_unrepeatable(case: Case) -> bool:
+    """Ask the recovery table before the watermark is passed again."""
+    assert case.claim is not None
+    idempotency_class = recovery.effective_class(
+        case.classification.idempotency, passes_key=case.spec.passes_idempotency_key
+    )
+    return recovery.recover(idempotency_class, effect_sent=_effect_sent(case)) is RecoveryAction.UNCERTAIN
+
+
+def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
+    """Build what the tool may reach; its time is the least of its own limit and what the claim has left."""
+    claim, facts, spec = case.claim, case.facts, case.spec
+    assert claim is not None
+    assert case.normalized is not None
+    assert runtime.execution is not None
+    trust = spec.output_trust
+
+    async def mark_effect_sent() -> None:
+        """A no-op: the executor has committed the watermark before any tool whose side effect is not none."""
+
+    return ToolExecutionContext(
+        invocation_id=claim.invocation_id,
+        call_id=case.call.call_id,
+        run_id=facts.run.id,
+        session_id=facts.session.id,
+        tenant_id=facts.tenant_id,
+        principal=Principal(facts.principal.id, facts.principal.external_id, facts.scopes),
+        step_number=case.call.step.number,
+        attempt_number=claim.attempt_number,
+        idempotency_key=case.normalized.idempotency_key,
+        deadline_at=claim.operation_deadline,
+        timeout_seconds=min(float(spec.timeout_seconds), claim.remaining_seconds),
+        maximum_output_bytes=spec.maximum_output_bytes,
+        target=ExecutionTarget(spec.target_kind, spec.server_id),
+        workspace=runtime.workspace_for(facts.tenant_id, facts.run.id) if runtime.workspace_for else None,
+        artifacts=runtime.artifacts.writer(claim, trust),
+        credentials=runtime.credentials,
+        cancellation=runtime.execution.cancellation(claim),
+        mark_effect_sent=mark_effect_sent,
+    )
+
+
+@timed(11)
+def validate_result(case: Case) -> ToolResult:
+    """Check the structured result. A mismatch is a failure of the answer: the tool has run (TS step 11)."""
+    result, schema = case.result, case.spec.output_schema
+    assert result is not None
+    if not result.ok or schema is None:
+        return result
+    errors = validation.output_errors(schema, result.structured)
+    if not errors:
+        return result
+    detail = "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors)
+    failure = ToolFailure(kind=ToolFailureKind.OUTPUT_INVALID, reason_code="tool.output_invalid", detail=detail)
+    return ToolResult(ok=False, content=result.content, failure=failure, output_trust=result.output_trust)
+
+
+@timed(12)
+def bound_output(case: Case, runtime: Runtime) -> BoundedOutput:
+    """Keep what fits, put the rest into an artifact, and give the model head and tail (TS "Output")."""
+    assert case.result is not None
+    assert case.claim is not None
+    status, code = _conclusion(case, case.result)
+    return outputs.bound(
+        case.result, status, code, spec=case.spec, claim=case.claim, limits=runtime.limits,
+        artifacts=runtime.artifacts, nonces=(runtime.ids.nonce(), runtime.ids.nonce()),
+    )  # fmt: skip
+
+
+def _conclusion(case: Case, result: ToolResult) -> tuple[OutcomeStatus, str]:
+    if result.failure is None:
+        return OutcomeStatus.SUCCEEDED, "tool.succeeded"
+    kind = result.failure.kind
+    unknown = kind in {ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL}
+    sent = case.spec.side_effect.value != "none"
+    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and _repeats_are_unsafe(case)):
+        return OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"
+    code = reasons.code_for_failure(kind, result.failure.reason_code)
+    return reasons.reason(code).status or OutcomeStatus.FAILED, code
+
+
+def _repeats_are_unsafe(case: Case) -> bool:
+    declared = recovery.effective_class(case.classification.idempotency, passes_key=case.spec.passes_idempotency_key)
+    return recovery.recover(declared, effect_sent=True) is RecoveryAction.UNCERTAIN
+
+
+def conclude_uncertain(case: Case, detail: str = "an earlier attempt may have been felt") -> BoundedOutput:
+    return _ending("tool.outcome_unknown", detail)
+
+
+def conclude_unavailable(case: Case, absence: Exception) -> BoundedOutput:
+    """`prepare` failed: nothing was sent now, but an earlier attempt of a write may have been felt."""
+    code = absence.reason_code if isinstance(absence, NotAvailable) else "tool.server_unreachable"
+    detail = absence.detail if isinstance(absence, NotAvailable) else "preparation took too long"
+    return _ending(unrecorded_code(case, code), detail)
+
+
+def conclude_cancelled(case: Case) -> BoundedOutput:
+    return _ending(unrecorded_code(case, "tool.cancelled"), "cancelled before this attempt sent anything")
+
+
+def unrecorded_code(case: Case, code: str) -> str:
+    """Turn an ending without a recorded result into `uncertain` where an earlier attempt of a write was sent."""
+    if recovery.unrecorded_ending_is_uncertain(case.classification, effect_sent=_effect_sent(case)):
+        return "tool.outcome_unknown"
+    return code
+
+
+@timed(14)
+def render_outcome(case: Case, settled: Disposition) -> Disposition:
+    """Add the six fields that a runtime reads; a success is rendered with its content."""
+    if settled.reason_code is None:
+        return settled
+    outcome = reasons.outcome(settled.reason_code, case.spec.name)
+    return Disposition(
+        settled.invocation_id, settled.state, settled.outcome_status, settled.reason_code, outcome, settled.is_replay
+    )
+
+
+def outcome_status(code: str) -> OutcomeStatus:
+    """Return the status that the table gives an outcome's reason."""
+    status = reasons.reason(code).status
+    assert status is not None, f"{code} is a problem of the request and no outcome"
+    return status
+
+
+def _ending(code: str, detail: str) -> BoundedOutput:
+    return outputs.without_content(code, detail)
+
+
+def _effect_sent(case: Case) -> bool:
+    if case.claim is not None and case.claim.effect_sent_at is not None:
+        return True
+    return case.row is not None and case.row.effect_sent
+
+
+def _is_withdrawn(case: Case) -> bool:
+    row = case.row
+    return case.facts.run.is_cancelled or case.facts.run.is_expired or (
+        row is not None and row.cancel_requested_at is not None
+    )

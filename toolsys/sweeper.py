@@ -1,0 +1,60 @@
+"""The sweeper: asks PostgreSQL what should be looked at again, and rings. It decides nothing.
+
+One is active at a time, by advisory lock; a second one waits and takes over. What a worker finds there it judges by
+the recovery table. Source: DESIGN §4 and §13.
+"""
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+import redis
+from django.db import DatabaseError, close_old_connections
+
+from toolsys import database, queue
+
+log = logging.getLogger("toolsys.sweeper")
+LOCK: Final = 0x746F6F6C  # "tool"
+BATCH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    kind: str
+    tenant_id: str
+    id: str
+    epoch: int
+
+
+def sweep(grace_seconds: float) -> list[Due]:
+    """Name what is due and ring for each. Safe to run twice: a ring says nothing new."""
+    found = [Due(*row) for row in database.call("SELECT * FROM toolsys_sweep(%s, %s)", (BATCH, grace_seconds))]
+    for due in found:
+        if due.kind == "step":
+            queue.enqueue_step(due.tenant_id, due.id)
+        else:
+            queue.enqueue_call(due.tenant_id, due.id, due.epoch)
+    return found
+
+
+def serve(sweep_seconds: float, grace_seconds: float, stopping: threading.Event) -> None:
+    """Sweep every `sweep_seconds` while this process holds the lock, until told to stop."""
+    while not stopping.is_set():
+        try:
+            if _is_leader():
+                _count(sweep(grace_seconds))
+        except (DatabaseError, redis.RedisError):
+            log.exception("sweep failed; trying again")
+            close_old_connections()
+        stopping.wait(sweep_seconds)
+
+
+def _is_leader() -> bool:
+    """Session-level advisory lock: held by this process's one connection until it ends."""
+    return bool(database.call("SELECT pg_try_advisory_lock(%s)", (LOCK,))[0][0])
+
+
+def _count(found: list[Due]) -> None:
+    if found:
+        log.info("rang for %d due calls and steps", len(found))

@@ -1,0 +1,113 @@
+"""Wakes requests that wait: one subscriber thread per process, one event per waiter, no polling of the queue.
+
+A message is only a hint. A waiter registers before its commit, reads the answer from the row, and looks again by
+itself every so often, so that a lost message costs time and never an answer. Source: DESIGN §13.
+"""
+
+import logging
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import redis
+
+from toolsys.queue import call_queue
+
+log = logging.getLogger("toolsys.wakeups")
+CHANNEL: Final = "toolsys:wake"
+RECHECK_SECONDS: Final = 1.0
+RECONNECT_SECONDS: Final = 0.5
+
+
+def step_key(run_id: object, step_number: int) -> str:
+    return f"{run_id}/{step_number}"
+
+
+def wake(key: str) -> None:
+    """Tell every process that something about `key` has been committed."""
+    try:
+        call_queue().connection.publish(CHANNEL, key)
+    except redis.RedisError:
+        log.warning("could not publish a wake-up; waiters will look by themselves")
+
+
+class Hub:
+    """The process's waiters by key."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[str, set[threading.Event]] = defaultdict(set)
+        self._lock = threading.Lock()
+        self._ready = threading.Event()
+        self._pid = 0
+
+    @contextmanager
+    def waiting(self, key: str) -> Iterator["Waiter"]:
+        """Register before what is waited for can be committed."""
+        self._start()
+        event = threading.Event()
+        with self._lock:
+            self._waiters[key].add(event)
+        try:
+            yield Waiter(event)
+        finally:
+            with self._lock:
+                self._waiters[key].discard(event)
+                if not self._waiters[key]:
+                    del self._waiters[key]
+
+    def _start(self) -> None:
+        if self._pid == os.getpid():
+            return
+        with self._lock:
+            if self._pid != os.getpid():
+                threading.Thread(target=self._listen, name="wake-hub", daemon=True).start()
+                self._ready.wait(2.0)
+                self._pid = os.getpid()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                self._subscribe()
+            except redis.RedisError:
+                log.warning("wake-up subscription lost; subscribing again")
+            threading.Event().wait(RECONNECT_SECONDS)
+
+    def _subscribe(self) -> None:
+        pool = call_queue().connection.connection_pool
+        connection = redis.Redis(connection_pool=redis.ConnectionPool(
+            pool.connection_class, **{**pool.connection_kwargs, "socket_timeout": None}
+        ))  # fmt: skip
+        subscription = connection.pubsub()
+        subscription.subscribe(CHANNEL)
+        for message in subscription.listen():
+            if message["type"] == "subscribe":
+                self._ready.set()
+            elif message["type"] == "message":
+                self._fire(message["data"].decode())
+
+    def _fire(self, key: str) -> None:
+        with self._lock:
+            for event in self._waiters.get(key, ()):
+                event.set()
+
+
+class Waiter:
+    def __init__(self, event: threading.Event) -> None:
+        self._event = event
+
+    def until[T](self, read: Callable[[], T], is_done: Callable[[T], bool], seconds: float, clock: Callable[[], float]) -> T:
+        """Read after each wake-up until done or out of time; returns what was read last."""
+        end = clock() + seconds
+        while True:
+            self._event.clear()
+            found = read()
+            left = end - clock()
+            if is_done(found) or left <= 0:
+                return found
+            self._event.wait(min(RECHECK_SECONDS, left))
+
+
+HUB: Final = Hub()

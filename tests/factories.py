@@ -3,12 +3,15 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
+
+from django.utils import timezone
 
 from toolsys import selectors, services
 from toolsys.composition import Composition
 from toolsys.domain.calls import Disposition
-from toolsys.models import Agent, AgentSession, ApiKey, Principal, Run, Tenant
+from toolsys.models import Agent, AgentSession, ApiKey, ApprovalRequest, Principal, Run, Tenant, ToolEvent
 from toolsys.ports import Runtime
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
@@ -87,3 +90,27 @@ def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[s
     return Tenancy(tenant_id, name.title(), agent, principal, key, session, run, house.runtime)
 
 
+
+
+def approve(tenancy: Tenancy, held: Disposition, *, digest: str | None = None) -> None:
+    """Put the request into the state that a decision leaves it in."""
+    with tenant_transaction(tenancy.id):
+        request = ApprovalRequest.objects.get(invocation_id=held.invocation_id)
+        request.status = "approved"
+        request.digest = digest or request.digest
+        request.decided_at = timezone.now()
+        request.consume_by = request.decided_at + timedelta(seconds=request.consume_seconds)
+        request.save()
+
+
+def reject(tenancy: Tenancy, held: Disposition) -> None:
+    with tenant_transaction(tenancy.id):
+        ApprovalRequest.objects.filter(invocation_id=held.invocation_id).update(
+            status="rejected", decided_at=timezone.now()
+        )
+
+
+def events_of(tenancy: Tenancy, disposition: Disposition) -> list[str]:
+    with tenant_transaction(tenancy.id):
+        found = ToolEvent.objects.filter(invocation_id=disposition.invocation_id).order_by("id")
+        return list(found.values_list("type", flat=True))

@@ -28,6 +28,10 @@ ENVIRONMENT = {
     "TOOLSYS_LEASE_SECONDS": "2",
     "TOOLSYS_SWEEP_SECONDS": "0.5",
     "LOG_LEVEL": "WARNING",
+    # Nothing listens there unless a test starts an effect log of its own on this port.
+    "TOOLSYS_DEMO_EFFECTS_URL": "http://127.0.0.1:9/effects",
+    "TOOLSYS_EGRESS_PRIVATE_CIDRS": "127.0.0.1/32",
+    "TOOLSYS_EGRESS_PLAIN_HTTP_HOSTS": "127.0.0.1:9",
 }
 
 

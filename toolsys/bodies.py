@@ -17,11 +17,18 @@ KIND = "step"
 
 
 class Drafted(Protocol):
-    call_id: str
-    name: str
-    arguments: Any
-    raw_hash: str | None
-    argument_trust: dict[str, TrustLevel]
+    """What a step's body keeps of one call."""
+
+    @property
+    def call_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def arguments(self) -> Any: ...
+    @property
+    def raw_hash(self) -> str | None: ...
+    @property
+    def argument_trust(self) -> dict[str, TrustLevel]: ...
 
 
 @dataclass(frozen=True, slots=True)

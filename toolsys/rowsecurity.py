@@ -178,7 +178,7 @@ def _tenant_keys(model: type[models.Model]) -> list["models.ForeignKey[Any, Any]
     return [
         field
         for field in model._meta.local_fields
-        if isinstance(field, models.ForeignKey) and field.column != "tenant_id" and not field.db_constraint
+        if isinstance(field, models.ForeignKey) and field.column != "tenant_id" and not field.db_constraint  # type: ignore[attr-defined]
     ]
 
 
@@ -189,6 +189,6 @@ def _key_names(model: type[models.Model]) -> list[str]:
 def _composite_keys(model: type[models.Model]) -> list[str]:
     return [
         f"ALTER TABLE {model._meta.db_table} ADD CONSTRAINT {name} FOREIGN KEY (tenant_id, {field.column}) "
-        f"REFERENCES {field.related_model._meta.db_table} (tenant_id, id)"  # type: ignore[union-attr]
+        f"REFERENCES {field.related_model._meta.db_table} (tenant_id, id)"
         for name, field in zip(_key_names(model), _tenant_keys(model), strict=True)
     ]

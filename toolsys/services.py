@@ -7,6 +7,7 @@ module only. Each ORM write is one transaction; commit points are the store's. S
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -217,5 +218,5 @@ def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> 
         open_calls = Invocation.objects.filter(run=run, completed_at=None)
         for identifier in list(open_calls.values_list("id", flat=True)) if cancel else ():
             Invocation.objects.filter(pk=identifier).update(cancel_requested_at=now, dispatch_after=now)
-            transaction.on_commit(lambda found=identifier: queue.enqueue_call(tenant_id, found))
+            transaction.on_commit(partial(queue.enqueue_call, tenant_id, identifier))
         return run

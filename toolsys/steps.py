@@ -31,7 +31,12 @@ from toolsys.trace import timed
 
 
 def standing_of(case: Case, runtime: Runtime) -> Disposition | None:
-    """Say where the call stands if this process has nothing to do for it (TS "Deduplication on the way in")."""
+    """Say where the call stands if this process has nothing to do for it (TS "Deduplication on the way in").
+
+    Raises: Problem (step.conflict): the step is known, with another body.
+    """
+    if case.facts.step is not None and case.facts.step.body_hash != case.call.step.body_hash:
+        raise Problem("step.conflict")
     row = case.row
     if row is None:
         return None
@@ -57,12 +62,10 @@ def standing_of(case: Case, runtime: Runtime) -> Disposition | None:
 def admit(case: Case) -> None:
     """Refuse what its run no longer allows: a problem before the step exists, a terminal row after.
 
-    Raises: Problem (run.not_open, run.expired, session.closed, auth.forbidden, step.conflict);
+    Raises: Problem (run.not_open, run.expired, session.closed);
     Refused (tool.run_cancelled, tool.run_expired, tool.cancelled).
     """
     facts, step = case.facts, case.facts.step
-    if step is not None and step.body_hash != case.call.step.body_hash:
-        raise Problem("step.conflict")
     if facts.run.is_cancelled:
         raise Refused("tool.run_cancelled") if step else Problem("run.not_open")
     if facts.run.is_expired:

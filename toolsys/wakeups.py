@@ -80,7 +80,7 @@ class Hub:
         connection = redis.Redis(connection_pool=redis.ConnectionPool(
             pool.connection_class, **{**pool.connection_kwargs, "socket_timeout": None}
         ))  # fmt: skip
-        subscription = connection.pubsub()
+        subscription = connection.pubsub()  # type: ignore[no-untyped-call]
         subscription.subscribe(CHANNEL)
         for message in subscription.listen():
             if message["type"] == "subscribe":

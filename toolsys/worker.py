@@ -70,7 +70,7 @@ class ThreadWorker(SimpleWorker):
         """Only bound the garbage of killed workers: RQ's own clean-up would judge jobs by its own clocks."""
         for queue in self.queues:
             self.connection.ltrim(queue.intermediate_queue_key, 0, GARBAGE_KEPT)
-        self.last_cleaned_at = now()
+        self.last_cleaned_at = now()  # type: ignore[assignment]
 
     def _serve(self) -> None:
         while True:

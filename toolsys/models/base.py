@@ -8,6 +8,7 @@ ones, `(tenant_id, x_id)`, because a plain foreign-key check bypasses row-level 
 from typing import Any
 
 from django.db import models
+from django.db.models.functions import Now
 
 from toolsys.ids import uuid7
 from toolsys.models.tenant import Tenant
@@ -23,7 +24,7 @@ def tenant_key(to: str, **options: Any) -> "models.ForeignKey[Any, Any]":
 class TenantOwned(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_index=False, related_name="+")
-    created_at = models.DateTimeField(db_default=models.functions.Now(), editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         abstract = True

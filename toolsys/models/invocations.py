@@ -4,6 +4,7 @@ The pipeline's tables. `toolsys.store` is the only writer, through the SQL funct
 """
 
 from django.db import models
+from django.db.models.functions import Now
 
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass, ToolSource
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
@@ -122,7 +123,7 @@ class ToolEvent(models.Model):
     invocation_id = models.UUIDField(null=True)
     payload = models.JSONField(default=dict)
     derivation_key = models.TextField()
-    created_at = models.DateTimeField(db_default=models.functions.Now())
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "tool_events"

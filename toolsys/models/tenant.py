@@ -2,6 +2,7 @@
 
 from django.core.validators import RegexValidator
 from django.db import models
+from django.db.models.functions import Now
 
 
 class Tenant(models.Model):
@@ -18,7 +19,7 @@ class Tenant(models.Model):
         db_default=False, help_text="The feature flag tool_calling_enabled: off until the tenant is rolled out."
     )
     authz_epoch = models.BigIntegerField(db_default=1, editable=False)
-    created_at = models.DateTimeField(db_default=models.functions.Now(), editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         db_table = "tenants"

@@ -23,7 +23,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.connection.execute("SELECT set_config('toolsys.tenant_id', %s, true)", [tenant_id or ""])
 
     def _set_autocommit(self, autocommit: bool) -> None:
-        super()._set_autocommit(autocommit)
+        super()._set_autocommit(autocommit)  # type: ignore[misc]
         tenant_id = current_tenant.get()
         if autocommit or tenant_id is None:
             return

@@ -36,6 +36,8 @@ def parse_database_url(url: str) -> dict[str, Any]:
 def database(url: str, *, pool_maximum: int | None = None) -> dict[str, Any]:
     """Return one entry of DATABASES, with a connection pool where a maximum is given."""
     settings = {"ENGINE": ENGINE, "CONN_MAX_AGE": 0, **parse_database_url(url)}
+    # Django switches server-side preparation off; the commit points are prepared at their first use.
+    settings["OPTIONS"] |= {"prepare_threshold": 0}
     if pool_maximum is not None:
         settings["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": pool_maximum, "timeout": POOL_TIMEOUT_SECONDS}}
     return settings

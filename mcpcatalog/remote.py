@@ -7,6 +7,7 @@ everything in mcpcatalog, and by nothing above it but tests.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 from toolsys.domain.canonical import canonical_bytes, sha256_hex
@@ -55,7 +56,7 @@ class StdioCommand:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerConfig:
     """One configured server as every part of the adapter sees it. For stdio, `endpoint` is an entry's name."""
 
@@ -80,7 +81,7 @@ class ServerConfig:
     negotiated_revision: str = ""
     command: StdioCommand | None = None
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Return the hash of what decides whom we talk to and as whom; connections and approvals are bound to it."""
         return sha256_hex(canonical_bytes({

@@ -47,16 +47,33 @@ class TenantTables(_Sql):
     """ENABLE and FORCE row-level security on each model, with `UNIQUE (tenant_id, id)` and composite foreign keys.
 
     `definer` lists models that the definer functions look into before a tenant is known; `leaves` those that no
-    composite key will ever point at, which are spared the index.
+    composite key will ever point at, which are spared the index; `copied` are foreign keys (`Model.field`) that repeat
+    what a parent row holds and are checked there.
     """
 
-    def __init__(self, names: Sequence[str], *, definer: Sequence[str] = (), leaves: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        definer: Sequence[str] = (),
+        leaves: Sequence[str] = (),
+        copied: Sequence[str] = (),
+    ) -> None:
         self.names = tuple(names)
+        self.copied = tuple(copied)
         self.definer = tuple(definer)
         self.leaves = tuple(leaves)
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
-        return type(self).__name__, [self.names], {"definer": self.definer, "leaves": self.leaves}
+        return (
+            type(self).__name__,
+            [self.names],
+            {
+                "definer": self.definer,
+                "leaves": self.leaves,
+                "copied": self.copied,
+            },
+        )
 
     def describe(self) -> str:
         return f"Tenant row-level security on {', '.join(self.names)}"
@@ -65,7 +82,7 @@ class TenantTables(_Sql):
         found = [state.apps.get_model(app_label, name) for name in self.names]
         statements = [line for model in found for line in _protect(model)]
         statements += [_referable(model) for model in found if self._is_referable(model)]
-        statements += [line for model in found for line in _composite_keys(model)]
+        statements += [line for model in found for line in _composite_keys(model, self.copied)]
         for name in self.definer:
             table = state.apps.get_model(app_label, name)._meta.db_table
             statements.append(f"CREATE POLICY definer_lookup ON {table} TO {DEFINER_ROLE} USING (true)")
@@ -74,7 +91,9 @@ class TenantTables(_Sql):
 
     def backwards(self, app_label: str, state: Any) -> list[str]:
         found = [state.apps.get_model(app_label, name) for name in self.names]
-        statements = [f"ALTER TABLE {m._meta.db_table} DROP CONSTRAINT {k}" for m in found for k in _key_names(m)]
+        statements = [
+            f"ALTER TABLE {m._meta.db_table} DROP CONSTRAINT {k}" for m in found for k in _key_names(m, self.copied)
+        ]
         for name in self.definer:
             table = state.apps.get_model(app_label, name)._meta.db_table
             statements.append(f"DROP POLICY definer_lookup ON {table}")
@@ -174,21 +193,24 @@ def _referable(model: type[models.Model]) -> str:
     return f"ALTER TABLE {table} ADD CONSTRAINT {table}_tenant_id_id_key UNIQUE (tenant_id, id)"
 
 
-def _tenant_keys(model: type[models.Model]) -> list["models.ForeignKey[Any, Any]"]:
+def _tenant_keys(model: type[models.Model], copied: Sequence[str]) -> list["models.ForeignKey[Any, Any]"]:
     return [
         field
         for field in model._meta.local_fields
-        if isinstance(field, models.ForeignKey) and field.column != "tenant_id" and not field.db_constraint  # type: ignore[attr-defined]
+        if f"{model.__name__}.{field.name}" not in copied
+        and isinstance(field, models.ForeignKey)
+        and field.column != "tenant_id"
+        and not field.db_constraint  # type: ignore[attr-defined]
     ]
 
 
-def _key_names(model: type[models.Model]) -> list[str]:
-    return [f"{model._meta.db_table}_{field.column}_of_tenant" for field in _tenant_keys(model)]
+def _key_names(model: type[models.Model], copied: Sequence[str]) -> list[str]:
+    return [f"{model._meta.db_table}_{field.column}_of_tenant" for field in _tenant_keys(model, copied)]
 
 
-def _composite_keys(model: type[models.Model]) -> list[str]:
+def _composite_keys(model: type[models.Model], copied: Sequence[str]) -> list[str]:
     return [
         f"ALTER TABLE {model._meta.db_table} ADD CONSTRAINT {name} FOREIGN KEY (tenant_id, {field.column}) "
         f"REFERENCES {field.related_model._meta.db_table} (tenant_id, id)"
-        for name, field in zip(_key_names(model), _tenant_keys(model), strict=True)
+        for name, field in zip(_key_names(model, copied), _tenant_keys(model, copied), strict=True)
     ]

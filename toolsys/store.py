@@ -107,9 +107,9 @@ class SqlStore:
     def commit_claim(self, case: Case, row: Invocation) -> Claim | Disposition:
         before = self.clock.boottime()
         answer = self._call(
-            "claim", case.call.name, "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s)",
+            "claim", case.call.name, "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (case.call.tenant_id, row.id, row.claim_epoch, self.worker, self.limits.lease_seconds,
-             case.facts.authz_epoch, self.limits.max_claims, self.limits.claim_cap_per_tenant),
+             case.facts.authz_epoch, case.facts.run.deadline_at, self.limits.max_claims, self.limits.claim_cap_per_tenant),
         )  # fmt: skip
         match answer.get("refused"):
             case None:
@@ -142,11 +142,12 @@ class SqlStore:
         assert output is not None
         assert claim is not None
         settlement = {
-            "id": claim.invocation_id, "epoch": claim.epoch, "from": ["running"], "holds_claim": True,
+            "id": claim.invocation_id, "epoch": claim.epoch, "from": "running", "holds_claim": True,
             "status": output.outcome_status.invocation_status, "outcome_status": output.outcome_status,
             "reason_code": output.reason_code, "output_bytes": output.output_bytes, "truncated": output.truncated,
             "artifact_id": output.artifact_id, "output_trust": output.trust, "result": output.redacted,
             "error": {"detail": redaction.redact_text(output.error_detail)} if output.error_detail else None,
+            "lowers_trust": output.trust.rank > case.facts.run.delivered_trust.rank,
         }  # fmt: skip
         return self._settle(case, settlement, holds_claim=True, payload=output.payload)
 
@@ -242,7 +243,7 @@ class SqlStore:
         assert case.row is not None
         status = steps.outcome_status(code)
         return {
-            "id": case.row.id, "epoch": case.row.claim_epoch, "from": [case.row.status], "holds_claim": False,
+            "id": case.row.id, "epoch": case.row.claim_epoch, "from": case.row.status, "holds_claim": False,
             "status": status.invocation_status, "outcome_status": status, "reason_code": code,
             "error": {"detail": redaction.redact_text(detail)} if detail else None, "output_trust": "platform",
         }  # fmt: skip

@@ -20,7 +20,7 @@ def main(parent: int, argv: list[str]) -> None:
         if os.getppid() != parent:  # the worker died before the line above took hold
             os.kill(os.getpid(), signal.SIGKILL)
     try:
-        os.execvp(argv[0], argv)
+        os.execvp(argv[0], argv)  # noqa: S606 - becoming the server is the purpose
     except OSError as error:
         sys.exit(f"cannot start {argv[0]}: {error.strerror}")
 

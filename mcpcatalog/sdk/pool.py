@@ -104,7 +104,7 @@ class ConnectionPool:
     def _opener(self, config: ServerConfig, resolve: ResolveCredential) -> OpenStreams:
         if config.transport is Transport.STDIO:
             return lambda child: self._stdio(config, resolve, child)
-        return lambda child: self._http(config, resolve)
+        return lambda _child: self._http(config, resolve)
 
     @asynccontextmanager
     async def _stdio(self, config: ServerConfig, resolve: ResolveCredential, child: Child) -> Any:
@@ -143,10 +143,10 @@ class ConnectionPool:
         limit = self._limits.processes if transport is Transport.STDIO else self._limits.connections
         if len(counted) < limit:
             return
-        for _, key in sorted(counted):
-            if self._open[key].is_idle:
-                return self._let_go(key, self._open[key])
-        raise ServerUnreachable("every connection of this worker is in use", effect="not_applied")
+        idle = next((key for _, key in sorted(counted) if self._open[key].is_idle), None)
+        if idle is None:
+            raise ServerUnreachable("every connection of this worker is in use", effect="not_applied")
+        self._let_go(idle, self._open[idle])
 
     def _let_go(self, key: Key, connection: Connection) -> None:
         del self._open[key]

@@ -56,8 +56,7 @@ async def stdio_streams(
     argv: tuple[str, ...], declared: Mapping[str, str], child: Child, *, maximum_bytes: int
 ) -> AsyncIterator[Any]:
     """Start the server and yield the stream pair; on the way out end the whole process group and reap it."""
-    home = tempfile.mkdtemp(prefix="mcp-")
-    Path(home, "tmp").mkdir(mode=0o700)
+    home = await asyncio.to_thread(_private_home)
     try:
         transport, process = await _spawn(argv, constructed_environment(home, declared), home)
         child.process = process
@@ -73,6 +72,12 @@ async def stdio_streams(
     finally:
         with anyio.CancelScope(shield=True):
             await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+
+def _private_home() -> str:
+    home = tempfile.mkdtemp(prefix="mcp-")
+    Path(home, "tmp").mkdir(mode=0o700)
+    return home
 
 
 async def _spawn(

@@ -13,18 +13,35 @@ $$;
 
 -- TS "Events and telemetry": identity and classification, never arguments, results or text from outside.
 -- plpgsql keeps its plans for the connection; a plain SQL function would be planned at every call.
+CREATE OR REPLACE FUNCTION toolsys_event(i tool_invocations) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN jsonb_build_object(
+        'invocation_id', i.id, 'run_id', i.run_id, 'step_number', i.step_number, 'call_id', i.call_id,
+        'tool_name', i.tool_name, 'tool_source', i.tool_source, 'tool_version', i.tool_version,
+        'outcome_status', i.outcome_status, 'reason_code', i.reason_code, 'idempotency_class', i.idempotency_class,
+        'effect_sent', i.effect_sent_at IS NOT NULL,
+        'duration_ms', round(extract(epoch FROM i.completed_at - coalesce(i.started_at, i.created_at)) * 1000),
+        'output_bytes', i.output_bytes, 'truncated', i.truncated, 'parallel_group', i.parallel_group);
+END $$;
+
 CREATE OR REPLACE FUNCTION toolsys_emit(i tool_invocations, p_type text, p_derivation text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO tool_events (tenant_id, type, run_id, invocation_id, payload, derivation_key, created_at)
-    VALUES (i.tenant_id, p_type, i.run_id, i.id, jsonb_build_object(
-            'invocation_id', i.id, 'run_id', i.run_id, 'step_number', i.step_number, 'call_id', i.call_id,
-            'tool_name', i.tool_name, 'tool_source', i.tool_source, 'tool_version', i.tool_version,
-            'outcome_status', i.outcome_status, 'reason_code', i.reason_code,
-            'idempotency_class', i.idempotency_class, 'effect_sent', i.effect_sent_at IS NOT NULL,
-            'duration_ms', round(extract(epoch FROM i.completed_at - coalesce(i.started_at, i.created_at)) * 1000),
-            'output_bytes', i.output_bytes, 'truncated', i.truncated, 'parallel_group', i.parallel_group),
-        p_derivation, clock_timestamp())
+    VALUES (i.tenant_id, p_type, i.run_id, i.id, toolsys_event(i), p_derivation, clock_timestamp())
+    ON CONFLICT (tenant_id, derivation_key) DO NOTHING;
+END $$;
+
+-- A first commit has two things to say; one statement says them in order.
+CREATE OR REPLACE FUNCTION toolsys_emit_two(i tool_invocations, p_first text, p_first_key text,
+    p_second text, p_second_key text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_payload jsonb := toolsys_event(i);
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    INSERT INTO tool_events (tenant_id, type, run_id, invocation_id, payload, derivation_key, created_at)
+    VALUES (i.tenant_id, p_first, i.run_id, i.id, v_payload, p_first_key, v_now),
+           (i.tenant_id, p_second, i.run_id, i.id, v_payload, p_second_key, v_now)
     ON CONFLICT (tenant_id, derivation_key) DO NOTHING;
 END $$;
 

@@ -8,7 +8,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v jsonb;
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     SELECT jsonb_build_object(
         'authz_epoch', t.authz_epoch, 'database_epoch', p.database_epoch, 'now', clock_timestamp(),
         'platform_enabled', p.is_execution_enabled, 'tenant_enabled', t.is_enabled,
@@ -48,7 +48,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v jsonb;
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     SELECT jsonb_build_object(
         'session', jsonb_build_object('id', s.id, 'sha', s.tool_schema_sha256, 'profile', s.profile,
             'environment', s.environment, 'closed', s.closed_at IS NOT NULL),
@@ -71,7 +71,7 @@ CREATE OR REPLACE FUNCTION toolsys_step_of(p_tenant text, p_step uuid, p_invocat
     OUT step jsonb, OUT body bytea, OUT facts jsonb) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     SELECT jsonb_build_object('id', st.id, 'run_id', st.run_id, 'number', st.step_number, 'body_hash', st.body_hash,
             'call_count', st.call_count, 'context_trust', st.context_trust, 'origin_trust', st.origin_trust,
             'parallel_group', st.parallel_group, 'correlation_id', st.correlation_id, 'api_key_id', st.api_key_id,
@@ -107,7 +107,7 @@ CREATE OR REPLACE FUNCTION toolsys_outcomes(p_tenant text, p_run uuid, p_step in
 RETURNS TABLE (facts jsonb, result bytea) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     IF p_invocation IS NULL THEN
         RETURN QUERY
         SELECT toolsys_outcome(i), y.sealed FROM tool_invocations i

@@ -1,6 +1,6 @@
 -- The commit points of the pipeline: one function, one transaction, one round trip each. Called by toolsys.store.
 -- Each names its tenant first, compares status and claim epoch, writes the facts and their event together.
--- Times are clock_timestamp(): now() predates lock waits.
+-- Times are clock_timestamp(): now() predates lock waits. The tenant is set in an expression, not a query: it is free.
 -- Planning costs ten times what running costs: plans are made once a connection, and always by index.
 
 -- Steps 7, 8 and every refusal of a new call: the step row, decision, invocation, payload, approval and events.
@@ -13,7 +13,7 @@ DECLARE
     v tool_invocations;
     v_now timestamptz := clock_timestamp();
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     -- FOR SHARE: a cancellation that has returned is seen, one that comes later finds the row written here.
     SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR SHARE;
     IF v_run.cancel_requested_at IS NOT NULL AND p->'row'->>'status' IN ('authorized', 'waiting_for_approval') THEN
@@ -48,18 +48,20 @@ BEGIN
         INSERT INTO invocation_payloads (id, tenant_id, invocation_id, kind, sealed, digest, created_at)
         VALUES (gen_random_uuid(), p_tenant, v.id, 'arguments', p_arguments, p->>'arguments_digest', v_now);
     END IF;
-    PERFORM toolsys_emit(v, 'tool.call.proposed', 'proposed:' || v.id);
     IF v.status = 'authorized' THEN
-        PERFORM toolsys_emit(v, 'tool.call.authorized', 'authorized:' || v.id);
+        PERFORM toolsys_emit_two(v, 'tool.call.proposed', 'proposed:' || v.id,
+            'tool.call.authorized', 'authorized:' || v.id);
     ELSIF v.status = 'waiting_for_approval' THEN
         INSERT INTO approval_requests SELECT * FROM jsonb_populate_record(NULL::approval_requests,
             p->'approval' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now, 'invocation_id', v.id,
                 'run_id', v.run_id, 'status', 'pending', 'expires_at', least(v_run.deadline_at,
                     v_now + make_interval(secs => (p->'approval'->>'expires_seconds')::float))));
-        PERFORM toolsys_emit(v, 'approval.requested', 'approval.requested:' || v.id);
+        PERFORM toolsys_emit_two(v, 'tool.call.proposed', 'proposed:' || v.id,
+            'approval.requested', 'approval.requested:' || v.id);
         PERFORM toolsys_run_waits(p_tenant, v.run_id);
     ELSE
-        PERFORM toolsys_emit(v, 'tool.call.' || v.status, 'settled:' || v.id);
+        PERFORM toolsys_emit_two(v, 'tool.call.proposed', 'proposed:' || v.id,
+            'tool.call.' || v.status, 'settled:' || v.id);
         PERFORM toolsys_close_step(p_tenant, v.step_id);
     END IF;
     RETURN jsonb_build_object('id', v.id);
@@ -73,7 +75,7 @@ DECLARE
     v tool_invocations;
     v_now timestamptz := clock_timestamp();
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid FOR UPDATE;
     IF v.status <> 'waiting_for_approval' OR v.cancel_requested_at IS NOT NULL THEN
         RETURN jsonb_build_object('stale', 'status');
@@ -99,47 +101,52 @@ END $$;
 
 -- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled.
 CREATE OR REPLACE FUNCTION toolsys_commit_claim(p_tenant text, p_id uuid, p_epoch int, p_worker text,
-    p_lease float, p_authz_epoch bigint, p_max_claims int, p_cap int)
+    p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int)
 RETURNS jsonb LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v tool_invocations;
-    v_deadline timestamptz;
-    v_now timestamptz;
+    v_now timestamptz := clock_timestamp();
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
-    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE SKIP LOCKED;
-    v_now := clock_timestamp();
-    IF NOT FOUND OR v.claim_epoch <> p_epoch OR v.suspended_kind IS NOT NULL
-        OR NOT (v.status = 'authorized' OR (v.status = 'running' AND v.lease_expires_at <= v_now)) THEN
-        RETURN jsonb_build_object('refused', 'lost');
-    END IF;
-    IF v.claim_epoch >= p_max_claims THEN
-        RETURN jsonb_build_object('refused', 'spent');
-    END IF;
-    IF v.cancel_requested_at IS NOT NULL THEN
-        RETURN jsonb_build_object('refused', 'cancelled');
-    END IF;
-    IF p_cap <= (SELECT count(*) FROM tool_invocations
-            WHERE tenant_id = p_tenant AND status = 'running' AND lease_expires_at > v_now) THEN
-        UPDATE tool_invocations SET dispatch_after = v_now + interval '1 second'
-        WHERE tenant_id = p_tenant AND id = p_id;
-        RETURN jsonb_build_object('refused', 'capped');
-    END IF;
-    SELECT deadline_at INTO v_deadline FROM runs WHERE tenant_id = p_tenant AND id = v.run_id;
-    UPDATE tool_invocations SET status = 'running', claim_epoch = claim_epoch + 1, claimed_by = p_worker,
-        lease_expires_at = v_now + make_interval(secs => p_lease),
-        operation_deadline = least(v_deadline, v_now + make_interval(secs => v.timeout_seconds)),
-        started_at = coalesce(started_at, v_now), authz_epoch = p_authz_epoch,
-        database_epoch = CASE WHEN effect_sent_at IS NULL THEN p.database_epoch
-                              ELSE tool_invocations.database_epoch END
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    UPDATE tool_invocations i SET status = 'running', claim_epoch = i.claim_epoch + 1, claimed_by = p_worker,
+        lease_expires_at = clock_timestamp() + make_interval(secs => p_lease),
+        operation_deadline = least(p_deadline, clock_timestamp() + make_interval(secs => i.timeout_seconds)),
+        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,
+        database_epoch = CASE WHEN i.effect_sent_at IS NULL THEN p.database_epoch ELSE i.database_epoch END
     FROM platform_state p
-    WHERE tool_invocations.tenant_id = p_tenant AND tool_invocations.id = p_id
-    RETURNING tool_invocations.* INTO v;
+    WHERE i.tenant_id = p_tenant AND i.id = p_id AND i.claim_epoch = p_epoch AND i.claim_epoch < p_max_claims
+      AND i.suspended_kind IS NULL AND i.cancel_requested_at IS NULL
+      AND (i.status = 'authorized' OR (i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))
+      AND p_cap > (SELECT count(*) FROM tool_invocations o
+          WHERE o.tenant_id = p_tenant AND o.status = 'running' AND o.lease_expires_at > v_now)
+    RETURNING i.* INTO v;
+    IF NOT FOUND THEN
+        RETURN jsonb_build_object('refused', toolsys_why_unclaimed(p_tenant, p_id, p_epoch, p_max_claims));
+    END IF;
     PERFORM toolsys_emit(v, 'tool.call.started', 'started:' || v.id || ':' || v.claim_epoch);
     RETURN jsonb_build_object('epoch', v.claim_epoch, 'operation_deadline', v.operation_deadline,
         'remaining', extract(epoch FROM v.operation_deadline - v_now), 'effect_sent_at', v.effect_sent_at,
         'attempt_number', v.attempt_number);
+END $$;
+
+CREATE OR REPLACE FUNCTION toolsys_why_unclaimed(p_tenant text, p_id uuid, p_epoch int, p_max_claims int)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v tool_invocations;
+BEGIN
+    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE;
+    IF NOT FOUND OR v.claim_epoch <> p_epoch OR v.suspended_kind IS NOT NULL
+        OR NOT (v.status = 'authorized' OR (v.status = 'running' AND v.lease_expires_at <= clock_timestamp())) THEN
+        RETURN 'lost';
+    ELSIF v.claim_epoch >= p_max_claims THEN
+        RETURN 'spent';
+    ELSIF v.cancel_requested_at IS NOT NULL THEN
+        RETURN 'cancelled';
+    END IF;
+    UPDATE tool_invocations SET dispatch_after = clock_timestamp() + interval '1 second'
+    WHERE tenant_id = p_tenant AND id = p_id;
+    RETURN 'capped';
 END $$;
 
 -- The fence: nothing may leave the process before this has committed. Answers 'held', or what no longer matches.
@@ -149,7 +156,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v tool_invocations;
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     -- FOR SHARE: a switch or a cancellation that has returned is seen.
     PERFORM 1 FROM tenants WHERE id = p_tenant AND authz_epoch = p_authz_epoch FOR SHARE;
     IF NOT FOUND THEN
@@ -175,7 +182,7 @@ CREATE OR REPLACE FUNCTION toolsys_renew(p_tenant text, p_ids uuid[], p_epochs i
 RETURNS SETOF uuid LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     RETURN QUERY
     UPDATE tool_invocations i SET lease_expires_at = clock_timestamp() + make_interval(secs => p_lease)
     FROM unnest(p_ids, p_epochs) AS held(id, epoch)
@@ -190,7 +197,7 @@ CREATE OR REPLACE FUNCTION toolsys_commit_release(p_tenant text, p_id uuid, p_ep
 RETURNS boolean LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     UPDATE tool_invocations SET status = 'authorized', claimed_by = NULL, lease_expires_at = NULL,
         operation_deadline = NULL, dispatch_after = clock_timestamp() + make_interval(secs => p_wait)
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running';
@@ -198,40 +205,37 @@ BEGIN
 END $$;
 
 -- Step 13 and every other ending of a row that exists: compare-and-set on status and epoch, row and event together.
+-- Who does not hold the claim may end a running row only when its lease has passed.
 CREATE OR REPLACE FUNCTION toolsys_commit_settlement(p_tenant text, p jsonb, p_result bytea)
 RETURNS boolean LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v tool_invocations;
-    v_from text;
     v_now timestamptz;
 BEGIN
-    PERFORM set_config('toolsys.tenant_id', p_tenant, true);
-    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid FOR UPDATE;
-    v_now := clock_timestamp();
-    v_from := v.status;
-    IF v.claim_epoch <> (p->>'epoch')::int OR NOT (p->'from') ? v.status
-        -- Who does not hold the claim may end a running row only when its lease has passed.
-        OR (v.status = 'running' AND NOT (p->>'holds_claim')::boolean AND v.lease_expires_at > v_now) THEN
-        RETURN false;
-    END IF;
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     UPDATE tool_invocations SET status = p->>'status', outcome_status = p->>'outcome_status',
         reason_code = p->>'reason_code', result = p->'result', error = p->'error',
         output_bytes = (p->>'output_bytes')::bigint, truncated = coalesce((p->>'truncated')::boolean, false),
-        artifact_id = (p->>'artifact_id')::uuid, output_trust = p->>'output_trust', completed_at = v_now,
-        lease_expires_at = NULL, dispatch_after = NULL,
-        step_trace = step_trace || coalesce(p->'trace', '[]')
-    WHERE tenant_id = p_tenant AND id = v.id RETURNING * INTO v;
+        artifact_id = (p->>'artifact_id')::uuid, output_trust = p->>'output_trust', completed_at = clock_timestamp(),
+        lease_expires_at = NULL, dispatch_after = NULL, step_trace = step_trace || coalesce(p->'trace', '[]')
+    WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid AND claim_epoch = (p->>'epoch')::int
+      AND status = p->>'from'
+      AND (status <> 'running' OR (p->>'holds_claim')::boolean OR lease_expires_at <= clock_timestamp())
+    RETURNING * INTO v;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    v_now := v.completed_at;
     IF p_result IS NOT NULL THEN
         INSERT INTO invocation_payloads (id, tenant_id, invocation_id, kind, sealed, digest, created_at)
-        VALUES (gen_random_uuid(), p_tenant, v.id, 'result', p_result, p->>'result_digest', v_now)
-        ON CONFLICT (tenant_id, invocation_id, kind) DO NOTHING;
+        VALUES (gen_random_uuid(), p_tenant, v.id, 'result', p_result, p->>'result_digest', v_now);
     END IF;
     IF v.artifact_id IS NOT NULL THEN
         UPDATE artifacts SET adopted_at = v_now WHERE tenant_id = p_tenant AND invocation_id = v.id
             AND claim_epoch = v.claim_epoch;
     END IF;
-    IF v_from = 'waiting_for_approval' THEN
+    IF p->>'from' = 'waiting_for_approval' THEN
         UPDATE approval_requests SET status = CASE
                 WHEN status = 'pending' AND expires_at <= v_now THEN 'expired'
                 WHEN status IN ('pending', 'approved') THEN 'voided' ELSE status END,
@@ -239,7 +243,8 @@ BEGIN
         WHERE tenant_id = p_tenant AND invocation_id = v.id;
         PERFORM toolsys_run_waits(p_tenant, v.run_id);
     END IF;
-    IF v.output_trust IS NOT NULL THEN
+    -- Delivered trust only ever falls: who read it as low already need not lower it again.
+    IF (p->>'lowers_trust')::boolean THEN
         UPDATE runs SET delivered_trust = v.output_trust WHERE tenant_id = p_tenant AND id = v.run_id
             AND delivered_trust <> toolsys_lower_trust(delivered_trust, v.output_trust);
     END IF;

@@ -1,0 +1,99 @@
+"""The two tables of MCP: configured servers, and the history of what they offered.
+
+Rows only; rules are in `mcpcatalog.validators`, writes in `mcpcatalog.services`. Source: TS "Schema additions".
+"""
+
+from django.db import models
+
+from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, Transport
+from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
+from toolsys.models.base import TenantOwned
+
+
+def _choices(kind: type[models.TextChoices] | type) -> list[tuple[str, str]]:
+    return [(member.value, member.value.replace("_", " ")) for member in kind]
+
+
+class McpServer(TenantOwned):
+    """One configured server of a tenant, and what its last discovery saw. Never a secret, never a command line.
+
+    Configuration is written by `services.register_server` and the console; rows of transport stdio by the operator
+    role only (a trigger sees to it). What is observed is written by workers. Deleting one withdraws its tools.
+    """
+
+    server_id = models.TextField(help_text="The second segment of its tools' names.")
+    transport = models.TextField(choices=_choices(Transport))
+    endpoint = models.TextField(help_text="A URL; for stdio, the name of an entry of the deployment's stdio servers.")
+    auth_scheme = models.TextField(choices=_choices(AuthScheme), default=AuthScheme.NONE)
+    auth_name = models.TextField(null=True, blank=True, help_text="The header's name, or the variable's.")
+    credential_ref = models.TextField(null=True, blank=True)
+    token_endpoint = models.TextField(null=True, blank=True)
+    token_scopes = models.JSONField(null=True, blank=True)
+    # The defaults are the most restrictive that the type system permits: nobody classified is expensive.
+    side_effect = models.TextField(choices=_choices(SideEffectClass), default=SideEffectClass.EXTERNAL_WRITE)
+    risk = models.TextField(choices=_choices(RiskLevel), default=RiskLevel.HIGH)
+    idempotency = models.TextField(choices=_choices(IdempotencyClass), default=IdempotencyClass.NON_IDEMPOTENT)
+    required_scopes = models.JSONField(default=list, blank=True)
+    timeout_seconds = models.IntegerField(default=30)
+    maximum_output_bytes = models.BigIntegerField(default=65_536)
+    mode = models.TextField(choices=_choices(CatalogMode), default=CatalogMode.DISCOVERED)
+    fixed_tools = models.JSONField(default=list, blank=True)
+    key_place = models.TextField(choices=_choices(KeyPlace), default=KeyPlace.NONE)
+    key_name = models.TextField(blank=True, default="")
+    is_stateless = models.BooleanField(default=False, help_text="Sessions may share one connection.")
+    enabled = models.BooleanField(default=True)
+
+    # Observed by discovery; no part of the configuration.
+    negotiated_revision = models.TextField(blank=True, default="", editable=False)
+    catalog_hash = models.TextField(blank=True, default="", editable=False)
+    discovered_fingerprint = models.TextField(blank=True, default="", editable=False)
+    last_discovered_at = models.DateTimeField(null=True, editable=False)
+    last_failed_at = models.DateTimeField(null=True, editable=False)
+    last_failure_code = models.TextField(blank=True, default="", editable=False)
+    last_failure_detail = models.TextField(blank=True, default="", editable=False)
+    consecutive_failures = models.IntegerField(default=0, editable=False)
+    server_claims = models.JSONField(default=dict, editable=False)
+    rejected_tools = models.JSONField(default=list, editable=False)
+
+    class Meta:
+        db_table = "mcp_servers"
+        verbose_name = "MCP server"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "server_id"], name="mcp_server_id_is_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return self.server_id
+
+
+class CatalogTool(TenantOwned):
+    """One tool of one generation of a server's catalog, as received. A history: which schema a call was validated
+    against stays answerable. Written by discovery; only `withdrawn_at` ever changes (a grant sees to it).
+    """
+
+    server_id = models.TextField()
+    catalog_hash = models.TextField()
+    remote_name = models.TextField()
+    registry_name = models.TextField()
+    description = models.TextField(blank=True)
+    input_schema = models.JSONField()
+    claims = models.JSONField(default=dict)
+    is_application_only = models.BooleanField(default=False)
+    discovered_at = models.DateTimeField()
+    withdrawn_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "mcp_tool_catalog"
+        verbose_name = "catalog tool"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "server_id", "catalog_hash", "remote_name"], name="mcp_tool_is_unique_in_generation"
+            ),
+        ]
+        indexes = [
+            # A call looks up the generation that its session pinned.
+            models.Index(fields=["tenant", "server_id", "catalog_hash", "registry_name"], name="mcp_tool_by_pin"),
+        ]
+
+    def __str__(self) -> str:
+        return self.registry_name

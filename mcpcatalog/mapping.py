@@ -31,9 +31,9 @@ class Generation:
 
 def map_catalog(server: ServerConfig, catalog: Catalog, *, output_ceiling_bytes: int) -> Generation:
     """Return the generation that this catalog makes under the server's configuration."""
-    rejected = list(catalog.rejected)
+    rejected = [bad for bad in catalog.rejected if is_offered(server, bad.remote_name)]
     usable: list[RemoteTool] = []
-    for tool in filter(lambda tool: _is_offered(server, tool), catalog.tools):
+    for tool in filter(lambda tool: is_offered(server, tool.name), catalog.tools):
         defect = _unreadable(tool) or _unusable(server, tool, output_ceiling_bytes)
         if defect is None:
             usable.append(tool)
@@ -84,9 +84,9 @@ def catalog_hash(tools: Iterable[RemoteTool]) -> str:
     return sha256_hex(canonical_bytes(declared))
 
 
-def _is_offered(server: ServerConfig, tool: RemoteTool) -> bool:
+def is_offered(server: ServerConfig, remote_name: str) -> bool:
     """On a fixed server anything that is not listed does not exist (DESIGN §7)."""
-    return server.mode is CatalogMode.DISCOVERED or tool.name in server.fixed_tools
+    return server.mode is CatalogMode.DISCOVERED or remote_name in server.fixed_tools
 
 
 def _unreadable(tool: RemoteTool) -> RejectedTool | None:

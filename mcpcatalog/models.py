@@ -3,6 +3,8 @@
 Rows only; rules are in `mcpcatalog.validators`, writes in `mcpcatalog.services`. Source: TS "Schema additions".
 """
 
+from enum import StrEnum
+
 from django.db import models
 
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, Transport
@@ -10,7 +12,7 @@ from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.models.base import TenantOwned
 
 
-def _choices(kind: type[models.TextChoices] | type) -> list[tuple[str, str]]:
+def _choices(kind: type[StrEnum]) -> list[tuple[str, str]]:
     return [(member.value, member.value.replace("_", " ")) for member in kind]
 
 

@@ -83,11 +83,15 @@ class ServerConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of what decides whom we talk to and as whom; connections and approvals are bound to it."""
+        """Return the hash of what decides whom we talk to, as whom and about what.
+
+        Connections, discoveries and approvals are bound to it.
+        """
         return sha256_hex(canonical_bytes({
             "transport": self.transport.value, "endpoint": self.endpoint, "auth_scheme": self.auth_scheme.value,
             "auth_name": self.auth_name, "credential_ref": self.credential_ref, "token_endpoint": self.token_endpoint,
-            "token_scopes": sorted(self.token_scopes), "is_stateless": self.is_stateless,
+            "token_scopes": sorted(self.token_scopes), "is_stateless": self.is_stateless, "mode": self.mode.value,
+            "fixed_tools": sorted(self.fixed_tools),
             "command": [list(self.command.argv), dict(self.command.environment)] if self.command else None,
         }))  # fmt: skip
 

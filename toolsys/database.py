@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import Func
 
 
 def call(statement: str, parameters: Sequence[Any], using: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
@@ -39,3 +40,8 @@ def release_connection(using: str = DEFAULT_DB_ALIAS) -> None:
     wrapper = connections[using]
     if not wrapper.in_atomic_block:
         wrapper.close()
+
+
+def now() -> Any:
+    """The database's clock as an expression: the only clock that decides."""
+    return Func(function="clock_timestamp")

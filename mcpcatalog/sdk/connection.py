@@ -77,13 +77,14 @@ class Connection:
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self._used_at = self._loop.time()
         self.changes: set[str] = set()
+        self._is_retired = False
         self._owner: asyncio.Task[None] | None = None
 
     # -- life
 
     @property
     def is_alive(self) -> bool:
-        return self._session is not None and not self._stop.is_set()
+        return self._session is not None and not self._is_retired and not self._stop.is_set()
 
     @property
     def is_idle(self) -> bool:
@@ -117,6 +118,12 @@ class Connection:
             if not self._owner.done():
                 self.force_close()
                 await asyncio.wait({self._owner}, timeout=CLOSE_SECONDS)
+
+    def retire(self) -> None:
+        """Take no new calls, and leave when those in flight have ended."""
+        self._is_retired = True
+        if not self._sent:
+            self._stop.set()
 
     def force_close(self) -> None:
         """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
@@ -249,6 +256,8 @@ class Connection:
     def _answered(self, task: asyncio.Task[dict[str, Any]]) -> None:
         self._sent.discard(task)
         self._used_at = self._loop.time()
+        if self._is_retired:
+            self.retire()
         if not task.cancelled():
             task.exception()
 
@@ -264,7 +273,7 @@ class Connection:
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
         if record.status in {401, 404}:
-            self._stop.set()
+            self.retire()
         raise mapped from error
 
 

@@ -38,7 +38,7 @@ async def list_tools(
             raise ProtocolViolation(f"more than {MAXIMUM_TOOLS} tools", effect="not_applied")
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
-            return _sorted_out(declared, checks_headers)
+            return sorted_out(declared, checks_headers=checks_headers)
         if cursor in seen:
             raise ProtocolViolation("a cursor repeats", effect="not_applied")
         seen.add(cursor)
@@ -52,7 +52,7 @@ def _declarations(page: Page) -> list[Any]:
     return tools
 
 
-def _sorted_out(declared: list[Any], checks_headers: bool) -> tuple[tuple[RemoteTool, ...], tuple[RejectedTool, ...]]:
+def sorted_out(declared: list[Any], *, checks_headers: bool) -> tuple[tuple[RemoteTool, ...], tuple[RejectedTool, ...]]:
     names = Counter(_name(item) for item in declared)
     tools: list[RemoteTool] = []
     rejected: list[RejectedTool] = []

@@ -167,7 +167,7 @@ class ConnectionPool:
             if session and key.session == session:
                 self._let_go(key, connection)
 
-    async def close_all(self, drain_seconds: float = 5.0) -> None:
+    async def close_all(self, *, drain_seconds: float = 5.0) -> None:
         """Refuse new connections, let calls finish, then leave every server; whatever is left is forced."""
         self._is_closed = True
         for opening in list(self._opening.values()):

@@ -1,0 +1,181 @@
+"""MCP as a source of tools: what sessions may pin, what must be looked at again, and the tool behind a pin.
+
+Implements `ports.ToolProvider`. In the web process it has no connections and never calls; a worker's has a pool. It
+imports no SDK. Source: TS "Discovery", "Advertisement is pinned"; DESIGN §7.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+from mcpcatalog import mapping, selectors, services
+from mcpcatalog.remote import (
+    Catalog,
+    KeyPlace,
+    RemoteError,
+    RemoteServer,
+    ResolveCredential,
+    ServerConfig,
+    ServerUnreachable,
+    Transport,
+)
+from mcpcatalog.selectors import Commands, PinnedTool, ServerState
+from mcpcatalog.tool import Connections, McpTool
+from toolsys.domain.spec import ToolSpec
+from toolsys.egress import EgressPolicy
+from toolsys.kept import Kept
+from toolsys.ports import Clock, NotAvailable
+
+log = logging.getLogger(__name__)
+
+REUSE_SECONDS: Final = 300
+# A server that is down must not make every new session wait for its connect time-out.
+RETRY_SECONDS: Final = 30
+DISCOVERY_SECONDS: Final = 45.0
+CLOSE_SECONDS: Final = 20.0
+KEPT: Final = 4_096
+
+
+class Pool(Connections, Protocol):
+    """The pool's face for whoever owns it."""
+
+    async def close_session(self, session: str) -> None: ...
+
+    async def close_all(self) -> None: ...
+
+
+class RunOnLoop(Protocol):
+    """Runs a coroutine on the worker's loop from another thread."""
+
+    def __call__[T](self, work: Coroutine[Any, Any, T], timeout_seconds: float) -> T:
+        """Raises: TimeoutError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """What only a worker has: connections, the loop that they live on, and credentials."""
+
+    connections: Pool
+    run: RunOnLoop
+    resolve: ResolveCredential
+
+    def close(self) -> None:
+        """Leave every server and end every child. Call it before the loop stops."""
+        self.run(self.connections.close_all(), CLOSE_SECONDS)
+
+
+def open_workbench(
+    run: RunOnLoop, resolve: ResolveCredential, policy_for: Callable[[ServerConfig], EgressPolicy]
+) -> Workbench:
+    """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
+    from mcpcatalog.sdk.pool import ConnectionPool
+
+    return Workbench(ConnectionPool(policy_for), run, resolve)
+
+
+class _NoConnections:
+    """The web process resolves tools and hands their calls off; it never reaches for a connection."""
+
+    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:  # noqa: ARG002
+        raise ServerUnreachable("this process holds no connections", effect="not_applied")
+
+
+@dataclass(frozen=True)
+class McpProvider:
+    clock: Clock
+    commands: Commands
+    output_ceiling_bytes: int
+    workbench: Workbench | None = None
+    domain: str = "mcp"
+    _states: Kept[ServerState | None] = field(default_factory=lambda: Kept(KEPT))
+    _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
+
+    def specs(self, tenant_id: str) -> list[ToolSpec]:
+        return [
+            mapping.spec_of(state.config, tool, state.catalog_hash)
+            for state in selectors.enabled_servers(tenant_id, self.commands)
+            if state.catalog_hash
+            for tool in selectors.generation(tenant_id, state.config.server_id, state.catalog_hash)
+        ]
+
+    def refresh_keys(self, tenant_id: str) -> list[str]:
+        now = self.clock.now()
+        states = selectors.enabled_servers(tenant_id, self.commands)
+        return [state.config.server_id for state in states if is_stale(state, now)]
+
+    def refresh(self, tenant_id: str, key: str) -> None:
+        """Discover one server and record what it offers, or why not. Raises nothing of its own."""
+        state = selectors.server(tenant_id, key, self.commands)
+        if self.workbench is None or state is None or not state.is_enabled or not is_stale(state, self.clock.now()):
+            return
+        config = state.config
+        try:
+            catalog = self.workbench.run(_discover(config, self.workbench), DISCOVERY_SECONDS)
+        except RemoteError as error:
+            log.info("mcp discovery failed server=%s reason=%s", config.server_id, error.reason_code)
+            services.record_failure(config, error.reason_code, error.detail, at=self.clock.now())
+        except TimeoutError:
+            services.record_failure(config, "tool.server_unreachable", "discovery took too long", at=self.clock.now())
+        else:
+            found = mapping.map_catalog(config, catalog, output_ceiling_bytes=self.output_ceiling_bytes)
+            services.record_discovery(config, catalog, found, at=self.clock.now())
+
+    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int) -> McpTool:
+        """Return the pinned tool under the live classification and configuration.
+
+        Whatever changes either raises the epoch, so both are kept under it. Raises: NotAvailable (tool.withdrawn).
+        """
+        state = self._state(tenant_id, pinned.server_id or "", authz_epoch)
+        if state is None or not state.is_enabled:
+            raise NotAvailable("tool.withdrawn", "the server is gone or disabled")
+        tool = self._pinned_tool(tenant_id, pinned, authz_epoch)
+        if tool is None or tool.is_withdrawn or not mapping.is_offered(state.config, tool.remote_name):
+            raise NotAvailable("tool.withdrawn", "the server no longer offers it")
+        connections = self.workbench.connections if self.workbench else _NoConnections()
+        return McpTool(_live(pinned, state.config), state.config, tool.remote_name, connections)
+
+    def _state(self, tenant_id: str, server_id: str, epoch: int) -> ServerState | None:
+        key = (tenant_id, server_id, epoch)
+        return self._states.get(key) or self._states.put(key, selectors.server(tenant_id, server_id, self.commands))
+
+    def _pinned_tool(self, tenant_id: str, pinned: ToolSpec, epoch: int) -> PinnedTool | None:
+        key = (tenant_id, pinned.name, pinned.version, epoch)
+        found = self._pinned.get(key)
+        if found is None:
+            read = selectors.pinned_tool(tenant_id, pinned.server_id or "", pinned.version, pinned.name)
+            found = self._pinned.put(key, read)
+        return found
+
+
+def is_stale(state: ServerState, now: datetime) -> bool:
+    """Say whether a discovery must precede the next pin.
+
+    A stdio server's catalog ships with the deployment, so its fingerprint decides; an HTTP one ages.
+    """
+    seen, failed = state.last_discovered_at, state.last_failed_at
+    if failed is not None and now - failed < timedelta(seconds=RETRY_SECONDS) and (seen is None or failed > seen):
+        return False
+    if seen is None or state.discovered_fingerprint != state.config.fingerprint:
+        return True
+    return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=REUSE_SECONDS)
+
+
+def _live(pinned: ToolSpec, config: ServerConfig) -> ToolSpec:
+    """The schema is pinned, the classification is live, and the stricter of both counts."""
+    spec = pinned.reclassified(config.classification)
+    passes_key = pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE
+    scopes = pinned.required_scopes | config.required_scopes
+    if (passes_key, scopes) == (spec.passes_idempotency_key, spec.required_scopes):
+        return spec
+    return spec.model_copy(update={"passes_idempotency_key": passes_key, "required_scopes": scopes})
+
+
+async def _discover(config: ServerConfig, workbench: Workbench) -> Catalog:
+    session = f"discovery:{config.tenant_id}:{config.server_id}"
+    try:
+        connection = await workbench.connections.acquire(config, session, workbench.resolve)
+        return await connection.discover()
+    finally:
+        await workbench.connections.close_session(session)

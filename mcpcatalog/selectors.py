@@ -1,0 +1,109 @@
+"""Reads: configured servers with their state, and the tools of a generation. Shaped records, never querysets.
+
+Each function opens the tenant's transaction for itself. Imported by the provider, pages and commands.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from mcpcatalog.models import CatalogTool, McpServer
+from mcpcatalog.remote import (
+    AuthScheme,
+    CatalogMode,
+    KeyPlace,
+    RemoteTool,
+    ServerConfig,
+    StdioCommand,
+    Transport,
+)
+from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
+from toolsys.tenancy import tenant_transaction
+
+type Commands = Mapping[str, StdioCommand]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server's configuration beside what was last seen of it."""
+
+    config: ServerConfig
+    is_enabled: bool
+    catalog_hash: str
+    discovered_fingerprint: str
+    last_discovered_at: datetime | None
+    last_failed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTool:
+    remote_name: str
+    is_withdrawn: bool
+
+
+def enabled_servers(tenant_id: str, commands: Commands) -> list[ServerState]:
+    with tenant_transaction(tenant_id):
+        rows = McpServer.objects.filter(tenant_id=tenant_id, enabled=True).order_by("server_id")
+        return [_state(row, commands) for row in rows]
+
+
+def server(tenant_id: str, server_id: str, commands: Commands) -> ServerState | None:
+    with tenant_transaction(tenant_id):
+        row = McpServer.objects.filter(tenant_id=tenant_id, server_id=server_id).first()
+    return _state(row, commands) if row is not None else None
+
+
+def generation(tenant_id: str, server_id: str, catalog_hash: str) -> list[RemoteTool]:
+    """Return the tools of one generation that were not withdrawn."""
+    with tenant_transaction(tenant_id):
+        rows = CatalogTool.objects.filter(
+            tenant_id=tenant_id, server_id=server_id, catalog_hash=catalog_hash, withdrawn_at=None
+        ).order_by("registry_name")
+        return [
+            RemoteTool(row.remote_name, row.description, row.input_schema, row.claims, row.is_application_only)
+            for row in rows
+        ]
+
+
+def pinned_tool(tenant_id: str, server_id: str, catalog_hash: str, registry_name: str) -> PinnedTool | None:
+    with tenant_transaction(tenant_id):
+        found = CatalogTool.objects.filter(
+            tenant_id=tenant_id, server_id=server_id, catalog_hash=catalog_hash, registry_name=registry_name
+        ).values_list("remote_name", "withdrawn_at").first()  # fmt: skip
+    return PinnedTool(found[0], found[1] is not None) if found is not None else None
+
+
+def _state(row: McpServer, commands: Commands) -> ServerState:
+    return ServerState(
+        config_of(row, commands), row.enabled, row.catalog_hash, row.discovered_fingerprint, row.last_discovered_at,
+        row.last_failed_at,
+    )  # fmt: skip
+
+
+def config_of(row: McpServer, commands: Commands) -> ServerConfig:
+    return ServerConfig(
+        tenant_id=row.tenant_id,
+        server_id=row.server_id,
+        transport=Transport(row.transport),
+        endpoint=row.endpoint,
+        auth_scheme=AuthScheme(row.auth_scheme),
+        auth_name=row.auth_name,
+        credential_ref=row.credential_ref,
+        token_endpoint=row.token_endpoint,
+        token_scopes=tuple(row.token_scopes or ()),
+        classification=Classification(
+            side_effect=SideEffectClass(row.side_effect),
+            risk=RiskLevel(row.risk),
+            idempotency=IdempotencyClass(row.idempotency),
+        ),
+        required_scopes=frozenset(row.required_scopes),
+        timeout_seconds=row.timeout_seconds,
+        maximum_output_bytes=row.maximum_output_bytes,
+        mode=CatalogMode(row.mode),
+        fixed_tools=tuple(row.fixed_tools),
+        key_place=KeyPlace(row.key_place),
+        key_name=row.key_name,
+        is_stateless=row.is_stateless,
+        negotiated_revision=row.negotiated_revision,
+        command=commands.get(row.endpoint) if row.transport == Transport.STDIO else None,
+    )

@@ -1,0 +1,185 @@
+"""Writes: a server's configuration, and what a discovery saw. One transaction each.
+
+The authorization epoch is raised by the table's own trigger when a column changes that a verdict or a pin depends on,
+so an update names only the columns that changed. Source: TS "Schema additions", DESIGN §4 and §7.
+"""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import F
+
+from mcpcatalog.mapping import Generation
+from mcpcatalog.models import CatalogTool, McpServer
+from mcpcatalog.remote import Catalog, RejectedTool, ServerConfig
+from mcpcatalog.validators import Problem, problems
+from toolsys.egress import EgressPolicy
+from toolsys.models import ToolEvent
+from toolsys.tenancy import tenant_transaction
+
+MAXIMUM_DETAIL = 500
+
+
+class InvalidConfiguration(ValueError):
+    """The write-time rules found problems; nothing was written."""
+
+    def __init__(self, found: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(f"{problem.field}: {problem.code}" for problem in found))
+        self.problems = found
+
+
+def register_server(
+    config: ServerConfig,
+    *,
+    policy: EgressPolicy,
+    stdio_names: Collection[str],
+    output_ceiling_bytes: int,
+    using: str = DEFAULT_DB_ALIAS,
+) -> McpServer:
+    """Write a new server. A stdio one needs the operator's alias; the database refuses it to any other role.
+
+    Transaction: opens one. Raises: InvalidConfiguration.
+    """
+    found = problems(config, policy=policy, stdio_names=stdio_names, output_ceiling_bytes=output_ceiling_bytes)
+    if found:
+        raise InvalidConfiguration(found)
+    with tenant_transaction(config.tenant_id, using):
+        return McpServer.objects.using(using).create(**_columns(config))
+
+
+def _columns(config: ServerConfig) -> dict[str, Any]:
+    classification = config.classification
+    return {
+        "tenant_id": config.tenant_id,
+        "server_id": config.server_id,
+        "transport": config.transport,
+        "endpoint": config.endpoint,
+        "auth_scheme": config.auth_scheme,
+        "auth_name": config.auth_name,
+        "credential_ref": config.credential_ref,
+        "token_endpoint": config.token_endpoint,
+        "token_scopes": list(config.token_scopes) or None,
+        "side_effect": classification.side_effect,
+        "risk": classification.risk,
+        "idempotency": classification.idempotency,
+        "required_scopes": sorted(config.required_scopes),
+        "timeout_seconds": config.timeout_seconds,
+        "maximum_output_bytes": config.maximum_output_bytes,
+        "mode": config.mode,
+        "fixed_tools": list(config.fixed_tools),
+        "key_place": config.key_place,
+        "key_name": config.key_name,
+        "is_stateless": config.is_stateless,
+    }
+
+
+def record_discovery(config: ServerConfig, catalog: Catalog, generation: Generation, *, at: datetime) -> bool:
+    """Write one discovery: a generation that is new, what disappeared, the server's health. Return whether it changed.
+
+    A discovery of a configuration that was changed meanwhile is recorded under its own fingerprint and so stays stale.
+    Transaction: opens one.
+    """
+    with tenant_transaction(config.tenant_id):
+        server = McpServer.objects.select_for_update().filter(
+            tenant_id=config.tenant_id, server_id=config.server_id
+        ).first()  # fmt: skip
+        if server is None:
+            return False
+        _write_generation(config, generation, at)
+        _withdraw_missing(config, generation, at)
+        changed = server.catalog_hash != generation.catalog_hash
+        observed = _observed(config, catalog, generation, at)
+        if changed:
+            observed["catalog_hash"] = generation.catalog_hash
+        McpServer.objects.filter(pk=server.pk).update(**observed)
+        ToolEvent.objects.bulk_create(_events(server, generation), ignore_conflicts=True)
+        return changed
+
+
+def record_failure(config: ServerConfig, reason_code: str, detail: str, *, at: datetime) -> None:
+    """Record that a discovery failed; what was known stays known. Transaction: opens one."""
+    with tenant_transaction(config.tenant_id):
+        McpServer.objects.filter(tenant_id=config.tenant_id, server_id=config.server_id).update(
+            last_failed_at=at,
+            last_failure_code=reason_code,
+            last_failure_detail=_printable(detail),
+            consecutive_failures=F("consecutive_failures") + 1,
+        )
+
+
+def _write_generation(config: ServerConfig, generation: Generation, at: datetime) -> None:
+    """A generation that was written before is not written again; what it offers again is no longer withdrawn."""
+    CatalogTool.objects.bulk_create(
+        [
+            CatalogTool(
+                tenant_id=config.tenant_id, server_id=config.server_id, catalog_hash=generation.catalog_hash,
+                remote_name=tool.name, registry_name=spec.name, description=spec.description,
+                input_schema=tool.input_schema, claims=tool.claims, is_application_only=tool.is_application_only,
+                discovered_at=at,
+            )
+            for tool, spec in generation.tools
+        ],
+        ignore_conflicts=True,
+    )  # fmt: skip
+    _rows(config).filter(catalog_hash=generation.catalog_hash).exclude(withdrawn_at=None).update(withdrawn_at=None)
+
+
+def _withdraw_missing(config: ServerConfig, generation: Generation, at: datetime) -> None:
+    offered = [spec.name for _, spec in generation.tools]
+    _rows(config).filter(withdrawn_at=None).exclude(registry_name__in=offered).update(withdrawn_at=at)
+
+
+def _rows(config: ServerConfig) -> Any:
+    return CatalogTool.objects.filter(tenant_id=config.tenant_id, server_id=config.server_id)
+
+
+def _observed(config: ServerConfig, catalog: Catalog, generation: Generation, at: datetime) -> dict[str, Any]:
+    return {
+        "negotiated_revision": catalog.revision,
+        "discovered_fingerprint": config.fingerprint,
+        "last_discovered_at": at,
+        "consecutive_failures": 0,
+        "last_failure_code": "",
+        "last_failure_detail": "",
+        "server_claims": {
+            "name": _printable(catalog.server_name), "version": _printable(catalog.server_version),
+            "resources": catalog.has_resources, "prompts": catalog.has_prompts,
+        },
+        "rejected_tools": [_rejection(rejected) for rejected in generation.rejected[:200]],
+    }  # fmt: skip
+
+
+def _rejection(rejected: RejectedTool) -> dict[str, str]:
+    return {
+        "remote_name": _printable(rejected.remote_name), "reason": rejected.reason,
+        "detail": _printable(rejected.detail),
+    }  # fmt: skip
+
+
+def _events(server: McpServer, generation: Generation) -> Iterator[ToolEvent]:
+    """Recorded, and never applied to an open session. A repeated discovery of one generation says nothing new."""
+    name, new = server.server_id, generation.catalog_hash
+    if server.catalog_hash and server.catalog_hash != new:
+        # A server may go back to an earlier catalog; each change is a fact of its own.
+        payload = {"server": name, "old_hash": server.catalog_hash, "new_hash": new}
+        yield _event(server, "mcp.catalog.changed", payload, f"mcp.catalog.changed:{uuid4()}")
+    for conflict in generation.conflicts:
+        names = [_printable(remote) for remote in conflict]
+        key = f"mcp.catalog.conflict:{name}:{new}:{names[0]}"
+        yield _event(server, "mcp.catalog.conflict", {"server": name, "remote_names": names}, key)
+    for rejected in generation.rejected[:200]:
+        payload = {"server": name, **_rejection(rejected)}
+        key = f"mcp.tool.rejected:{name}:{new}:{payload['remote_name']}"
+        yield _event(server, "mcp.tool.rejected", {k: payload[k] for k in ("server", "remote_name", "reason")}, key)
+
+
+def _event(server: McpServer, kind: str, payload: dict[str, Any], derivation_key: str) -> ToolEvent:
+    return ToolEvent(tenant_id=server.tenant_id, type=kind, payload=payload, derivation_key=derivation_key)
+
+
+def _printable(text: str) -> str:
+    """Cut external text down to what a column holds: no NUL, no lone surrogate."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")[:MAXIMUM_DETAIL]

@@ -1,0 +1,154 @@
+"""Fixtures: the worker's loop in a thread, a pool on it, and the peers."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from mcpcatalog.remote import CallResult, CallSpec, ServerConfig, StdioCommand, Transport
+from mcpcatalog.sdk.connection import Connection, Timeouts
+from mcpcatalog.sdk.pool import ConnectionPool, PoolLimits
+from tests.integration.mcp.misbehaving import Misbehaving
+from toolsys.domain.context import SecretValue
+from toolsys.egress import policy_for
+from toolsys.execution import LoopThread
+
+PEER = str(Path(__file__).with_name("stdio_peer.py"))
+TIME_SERVER = (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
+
+
+async def secret(reference: str) -> SecretValue:
+    if reference == "env:MISSING":
+        raise LookupError(reference)
+    return SecretValue(reference.removeprefix("env:"))
+
+
+@dataclass
+class Bench:
+    """A pool on a loop of its own, used from the test's thread as job threads use it."""
+
+    loop: LoopThread
+    pool: ConnectionPool
+
+    def run[T](self, work: Coroutine[Any, Any, T], seconds: float = 15.0) -> T:
+        return self.loop.run(work, seconds)
+
+    def connect(self, config: ServerConfig, session: str = "s1") -> Connection:
+        return self.run(self.pool.acquire(config, session, secret))
+
+    def call(self, config: ServerConfig, tool: str = "t", seconds: float = 5.0, **arguments: Any) -> CallResult:
+        async def go() -> CallResult:
+            connection = await self.pool.acquire(config, "s1", secret)
+            return await connection.call(CallSpec(tool, arguments, seconds))
+
+        return self.run(go())
+
+
+@pytest.fixture
+def bench() -> Iterator[Callable[..., Bench]]:
+    """Make benches; each is closed, and nothing of it may be left on its loop."""
+    made: list[Bench] = []
+
+    def make(*, timeouts: Timeouts | None = None, **limits: int) -> Bench:
+        loop = LoopThread()
+
+        def policy(config: ServerConfig) -> Any:
+            host = config.endpoint.split("/")[2]
+            return policy_for([config.endpoint], open_networks=["127.0.0.1/32"], plain_http_hosts=[host])
+
+        made.append(Bench(loop, ConnectionPool(policy, timeouts=timeouts, limits=PoolLimits(**limits))))
+        return made[-1]
+
+    yield make
+    for used in made:
+        used.run(used.pool.close_all(drain_seconds=0.2))
+        left = used.run(_tasks_left())
+        used.loop.stop()
+        used.loop.loop.close()
+        assert left == []
+
+
+async def _tasks_left() -> list[str]:
+    await asyncio.sleep(0.05)
+    return [repr(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+def stdio(*argv: str, name: str = "peer", **changes: Any) -> ServerConfig:
+    return ServerConfig("acme", name, Transport.STDIO, name, command=StdioCommand(argv), **changes)
+
+
+def peer(mode: str = "echo", **changes: Any) -> ServerConfig:
+    return stdio(sys.executable, PEER, mode, **changes)
+
+
+@dataclass
+class Web:
+    """The misbehaving server, listening."""
+
+    app: Misbehaving
+    port: int
+
+    def at(self, scenario: str, era: str = "modern", **changes: Any) -> ServerConfig:
+        url = f"http://127.0.0.1:{self.port}/{era}/{scenario}"
+        return ServerConfig("acme", scenario, Transport.HTTP, url, **changes)
+
+
+@pytest.fixture(scope="session")
+def web() -> Iterator[Web]:
+    app = Misbehaving()
+    settings = uvicorn.Config(app, port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=0)
+    server = uvicorn.Server(settings)
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    yield Web(app, listener.getsockname()[1])
+    server.should_exit = server.force_exit = True
+    thread.join(5)
+    listener.close()
+
+
+@pytest.fixture(scope="session")
+def excel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server that nobody here wrote, over Streamable HTTP on a free port."""
+    folder = tmp_path_factory.mktemp("excel")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "excel_mcp", "streamable-http", "--host", "127.0.0.1", "--port", str(port),
+               "--allow-dir", str(folder)]  # fmt: skip
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port, process)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.2).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("the server did not start")
+
+
+def is_gone(pid: int, seconds: float = 5.0) -> bool:
+    """Wait until a process is gone, reaped included: a zombie still has an entry."""
+    deadline = time.monotonic() + seconds
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not Path(f"/proc/{pid}").exists()

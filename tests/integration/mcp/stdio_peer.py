@@ -1,0 +1,60 @@
+"""A stdio MCP server of a few lines, run as a script: echoes its environment, or misbehaves as its argument says."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "echo"
+
+
+def answer(method: str, params: dict) -> dict | None:  # type: ignore[type-arg]
+    if method == "initialize":
+        return {
+            "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "peer", "version": "0"},
+        }  # fmt: skip
+    if method == "tools/list":
+        return {"tools": [{"name": "environment", "inputSchema": {"type": "object"}}]}
+    if method == "tools/call":
+        return call(params["name"])
+    return None
+
+
+def call(name: str) -> dict:  # type: ignore[type-arg]
+    if name == "hang":
+        time.sleep(30)
+    if name == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "flood":
+        while True:
+            sys.stdout.write("x" * 65_536)
+    if name == "child":
+        sleeper = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return {"content": [], "structuredContent": {"pid": sleeper.pid}}
+    found = {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}
+    return {"content": [], "structuredContent": found}
+
+
+def main() -> None:
+    if MODE == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if MODE == "silent":
+        time.sleep(60)
+    print("noise on standard output, as real servers make", flush=True)
+    print("words on standard error", file=sys.stderr, flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        result = answer(message["method"], message.get("params") or {})
+        reply = {"result": result} if result is not None else {"error": {"code": -32601, "message": "no"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+    while MODE == "stubborn":
+        time.sleep(1)
+
+
+main()

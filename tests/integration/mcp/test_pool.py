@@ -1,0 +1,144 @@
+"""Which calls share a connection, how many there may be, and that descriptors are given back."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpcatalog import remote
+from mcpcatalog.remote import CallSpec
+from mcpcatalog.sdk.connection import Connection
+from tests.integration.mcp.conftest import Bench, Web, peer, secret
+
+
+def test_a_session_keeps_its_connection_and_shares_it_with_no_other(bench: Callable[..., Bench], web: Web) -> None:
+    here, config = bench(), web.at("ok")
+    assert here.connect(config, "s1") is here.connect(config, "s1")
+    assert here.connect(config, "s1") is not here.connect(config, "s2")
+    assert here.connect(replace(config, tenant_id="globex"), "s1") is not here.connect(config, "s1")
+
+
+def test_sessions_share_a_stateless_server_but_tenants_never_do(bench: Callable[..., Bench], web: Web) -> None:
+    here, config = bench(), web.at("ok", is_stateless=True)
+    assert here.connect(config, "s1") is here.connect(config, "s2")
+    assert here.connect(replace(config, tenant_id="globex"), "s1") is not here.connect(config, "s1")
+
+
+def test_a_changed_configuration_gets_a_new_connection_and_retires_the_old(
+    bench: Callable[..., Bench], web: Web
+) -> None:
+    here, config = bench(), web.at("ok")
+    old = here.connect(config)
+    new = here.connect(replace(config, auth_scheme=remote.AuthScheme.BEARER, credential_ref="env:x"))
+    assert new is not old
+    _until(lambda: not old.is_alive)
+
+
+def test_callers_of_one_key_wait_for_one_handshake(bench: Callable[..., Bench], web: Web) -> None:
+    here, config = bench(), web.at("ok", "legacy")
+    before = web.app.calls("ok", "initialize")
+
+    async def together() -> list[Connection]:
+        return await asyncio.gather(*(here.pool.acquire(config, "s1", secret) for _ in range(8)))
+
+    assert len(set(map(id, here.run(together())))) == 1
+    assert web.app.calls("ok", "initialize") == before + 1
+
+
+def test_the_era_that_worked_is_tried_first_next_time(bench: Callable[..., Bench], web: Web) -> None:
+    here, config = bench(), web.at("ok", "legacy")
+    here.connect(config, "s1")
+    before = web.app.calls("ok", "server/discover")
+    assert here.connect(config, "s2").revision == "2025-11-25"
+    assert web.app.calls("ok", "server/discover") == before
+
+
+def test_a_full_pool_gives_up_its_longest_unused_connection(bench: Callable[..., Bench], web: Web) -> None:
+    here, config = bench(connections=2), web.at("ok")
+    oldest, newer = here.connect(config, "s1"), here.connect(config, "s2")
+    here.connect(config, "s3")
+    _until(lambda: not oldest.is_alive)
+    assert newer.is_alive
+
+
+def test_a_pool_whose_every_connection_is_used_refuses_the_next(bench: Callable[..., Bench], web: Web) -> None:
+    here = bench(connections=1)
+    busy = here.connect(web.at("hang"))
+    call = asyncio.run_coroutine_threadsafe(busy.call(CallSpec("t", {}, 10.0)), here.loop.loop)
+    _until(lambda: not busy.is_idle)
+    with pytest.raises(remote.ServerUnreachable):
+        here.connect(web.at("ok"))
+    call.cancel()
+
+
+def test_at_most_two_processes_start_at_once(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    here = bench()
+    starting, most = 0, 0
+    opened = Connection.open
+
+    async def counted(connection: Connection) -> None:
+        nonlocal starting, most
+        starting += 1
+        most = max(most, starting)
+        await opened(connection)
+        starting -= 1
+
+    monkeypatch.setattr(Connection, "open", counted)
+
+    async def together() -> None:
+        await asyncio.gather(*(here.pool.acquire(peer(), f"s{number}", secret) for number in range(5)))
+
+    here.run(together())
+    assert most == 2
+
+
+def test_a_session_that_ends_releases_what_it_held(bench: Callable[..., Bench], web: Web) -> None:
+    here = bench()
+    mine, other = here.connect(web.at("ok"), "s1"), here.connect(web.at("ok"), "s2")
+    here.run(here.pool.close_session("s1"))
+    _until(lambda: not mine.is_alive)
+    assert other.is_alive
+
+
+def test_a_closed_pool_opens_nothing(bench: Callable[..., Bench], web: Web) -> None:
+    here = bench()
+    here.run(here.pool.close_all())
+    with pytest.raises(remote.ServerUnreachable):
+        here.connect(web.at("ok"))
+
+
+def test_connections_that_come_and_go_leave_no_descriptors(bench: Callable[..., Bench], web: Web) -> None:
+    here = bench()
+
+    def come_and_go(number: int) -> int:
+        session = f"s{number}"
+        here.run(_one_call(here, web.at("ok"), session))
+        here.run(_one_call(here, peer(), session))
+        here.run(here.pool.close_session(session))
+        deadline = time.monotonic() + 5
+        while here.run(_leaving(here)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    counts = [come_and_go(number) for number in range(4)]
+    assert counts[-1] <= counts[0]
+
+
+async def _one_call(here: Bench, config: Any, session: str) -> None:
+    connection = await here.pool.acquire(config, session, secret)
+    await connection.call(CallSpec("environment", {}, 5.0))
+
+
+async def _leaving(here: Bench) -> int:
+    return len(here.pool._leaving)
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert condition()

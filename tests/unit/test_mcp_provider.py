@@ -1,0 +1,46 @@
+"""When a server must be looked at again before the next pin."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mcpcatalog.provider import is_stale
+from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
+from mcpcatalog.selectors import ServerState
+
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
+HTTP = ServerConfig("acme", "crm", Transport.HTTP, "https://mcp.example/mcp")
+STDIO = ServerConfig("acme", "clock", Transport.STDIO, "time", command=StdioCommand(("time-1",)))
+
+
+def seen(config: ServerConfig, *, ago: float | None, failed: float | None = None, fingerprint: str = "") -> ServerState:
+    return ServerState(
+        config, is_enabled=True, catalog_hash="h", discovered_fingerprint=fingerprint or config.fingerprint,
+        last_discovered_at=None if ago is None else NOW - timedelta(seconds=ago),
+        last_failed_at=None if failed is None else NOW - timedelta(seconds=failed),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (seen(HTTP, ago=None), True),
+        (seen(HTTP, ago=299), False),
+        (seen(HTTP, ago=301), True),
+        (seen(HTTP, ago=1, fingerprint="another"), True),
+        (seen(STDIO, ago=None), True),
+        (seen(STDIO, ago=1_000_000), False),
+        (seen(STDIO, ago=1, fingerprint="another"), True),
+        (seen(HTTP, ago=None, failed=29), False),
+        (seen(HTTP, ago=None, failed=31), True),
+        (seen(HTTP, ago=400, failed=29), False),
+        (seen(HTTP, ago=10, failed=20), False),
+    ],
+)
+def test_staleness(state: ServerState, expected: bool) -> None:
+    assert is_stale(state, NOW) is expected
+
+
+def test_a_release_that_changes_a_command_makes_its_catalog_stale() -> None:
+    released = ServerConfig("acme", "clock", Transport.STDIO, "time", command=StdioCommand(("time-2",)))
+    assert is_stale(seen(released, ago=1, fingerprint=STDIO.fingerprint), NOW)

@@ -1,0 +1,27 @@
+"""Gives each API request an id: a sane one that the caller sent, or a new one; it is on every answer and log line."""
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+PREFIX: Final = "/v1/"
+_SANE: Final = re.compile(r"^[A-Za-z0-9_.:-]{1,64}\Z")
+
+
+class RequestIdMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not request.path.startswith(PREFIX):
+            return self.get_response(request)
+        sent = request.META.get("HTTP_REQUEST_ID", "")
+        identifier = sent if _SANE.match(sent) else uuid.uuid4().hex
+        request.request_id = identifier  # type: ignore[attr-defined]
+        response = self.get_response(request)
+        response["Request-Id"] = identifier
+        return response

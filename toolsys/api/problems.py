@@ -1,0 +1,83 @@
+"""Problem bodies (RFC 9457), rendered from the reason table: a stable code, a fixed message, the fields at fault.
+
+Nothing that was sent is echoed, and an unexpected error shows its request id only; its trace goes to the log.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+import redis
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import DatabaseError, connections
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import exceptions, status
+
+from toolsys.domain.reasons import reason
+from toolsys.problems import FieldError, Problem
+
+log = logging.getLogger("toolsys.api")
+CONTENT_TYPE: Final = "application/problem+json"
+RETRY_SECONDS: Final = "2"
+_CODES: Final[dict[type[Exception], str]] = {
+    exceptions.NotAuthenticated: "auth.missing",
+    exceptions.AuthenticationFailed: "auth.invalid",
+    exceptions.PermissionDenied: "auth.forbidden",
+    PermissionDenied: "auth.forbidden",
+    exceptions.NotFound: "request.not_found",
+    Http404: "request.not_found",
+    exceptions.MethodNotAllowed: "request.method_not_allowed",
+    exceptions.NotAcceptable: "request.not_acceptable",
+    exceptions.UnsupportedMediaType: "request.unsupported_media_type",
+    exceptions.ParseError: "request.malformed",
+    exceptions.Throttled: "request.throttled",
+    RequestDataTooBig: "request.too_large",
+}
+
+
+def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
+    """DRF's exception handler."""
+    request: HttpRequest = context["request"]
+    for connection in connections.all(initialized_only=True):
+        if connection.in_atomic_block:
+            connection.set_rollback(True)
+    if isinstance(error, Problem):
+        return render(request, error.reason_code, error.errors)
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return render(request, code)
+    if isinstance(error, DatabaseError | redis.RedisError):
+        log.exception("a service did not answer")
+        return render(request, "server.unavailable")
+    log.error("unexpected error", exc_info=error)
+    return render(request, "server.internal")
+
+
+def render(request: HttpRequest, code: str, errors: Sequence[FieldError] = ()) -> HttpResponse:
+    row = reason(code)
+    body: dict[str, Any] = {
+        "type": f"urn:toolsys:problem:{code}",
+        "title": row.message,
+        "status": row.http_status,
+        "detail": row.message,
+        "instance": request.path,
+        "code": code,
+        "request_id": getattr(request, "request_id", ""),
+        "retryable": row.retryable,
+        "errors": [{"pointer": error.pointer, "message": error.message} for error in errors],
+    }
+    response = HttpResponse(json.dumps(body), content_type=CONTENT_TYPE, status=row.http_status)
+    if row.http_status == status.HTTP_401_UNAUTHORIZED:
+        response["WWW-Authenticate"] = 'Bearer realm="toolsys"'
+    if row.http_status == status.HTTP_503_SERVICE_UNAVAILABLE:
+        response["Retry-After"] = RETRY_SECONDS
+    return response
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return render(request, "request.not_found")
+
+
+def internal(request: HttpRequest) -> HttpResponse:
+    return render(request, "server.internal")

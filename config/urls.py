@@ -2,11 +2,15 @@
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import include, path
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok\n", content_type="text/plain")
 
 
-urlpatterns = [path("healthz", healthz), path("admin/", admin.site.urls)]
+urlpatterns = [
+    path("healthz", healthz),
+    path("v1/", include("toolsys.api.urls")),
+    path("admin/", admin.site.urls),
+]

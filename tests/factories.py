@@ -41,7 +41,7 @@ class Tenancy:
     def submission(self, *calls: tuple[str, Any], step: int | None = None, **changes: Any) -> StepSubmission:
         number = self._next() if step is None else step
         given: dict[str, Any] = {
-            "tenant_id": self.id, "api_key_id": self.key.id, "asserts_trust": False, "run_id": self.run.id,
+            "tenant_id": self.id, "api_key_id": self.key.id, "run_id": self.run.id,
             "step_number": number, "context_trust": (), "correlation_id": "", "body_hash": repr(calls),
             "calls": tuple(CallDraft(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls)),
         }  # fmt: skip

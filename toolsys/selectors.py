@@ -65,6 +65,21 @@ def call(tenant_id: str, invocation_id: UUID, sealer: Sealer) -> CallView | None
     return found[0] if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class CallPage:
+    calls: list[CallView]
+    next_cursor: UUID | None
+
+
+def run_calls(tenant_id: str, run_id: UUID, *, after: UUID | None, limit: int, sealer: Sealer) -> CallPage | None:
+    """Return calls of a run in the order of their time-ordered ids; None for a run that is not the tenant's."""
+    if run(tenant_id, run_id) is None:
+        return None
+    rows = database.call("SELECT * FROM toolsys_run_calls(%s, %s, %s, %s)", (tenant_id, run_id, after, limit + 1))
+    found = [_view(tenant_id, database.from_json(facts), result, sealer) for facts, result in rows]
+    return CallPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+
 def session(tenant_id: str, session_id: UUID) -> AgentSession | None:
     with tenant_transaction(tenant_id):
         return AgentSession.objects.select_related("agent", "principal").filter(pk=session_id).first()

@@ -18,8 +18,8 @@ from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
 from toolsys.domain.states import RunStatus
 from toolsys.domain.trust import TrustLevel, lowest
-from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run
-from toolsys.ports import Runtime, ToolProvider
+from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep
+from toolsys.ports import Runtime, Sealer, ToolProvider
 from toolsys.problems import FieldError, Problem
 from toolsys.registry import Registry, pin_of
 from toolsys.tenancy import tenant_transaction
@@ -48,7 +48,6 @@ class StepSubmission:
 
     tenant_id: str
     api_key_id: UUID
-    asserts_trust: bool
     run_id: UUID
     step_number: int
     calls: tuple[CallDraft, ...]
@@ -65,8 +64,10 @@ def propose_step(submission: StepSubmission, runtime: Runtime) -> list[Dispositi
     identifiers = [call.call_id for call in submission.calls]
     if len(set(identifiers)) != len(identifiers):
         raise Problem("step.duplicate_call_id", [FieldError("/calls", "call_id is repeated")])
-    body = StepBody.of(submission.calls, trusted=submission.asserts_trust)
-    labels = submission.context_trust if submission.asserts_trust else ()
+    is_trusted = bool(submission.context_trust or any(call.argument_trust for call in submission.calls))
+    is_trusted = is_trusted and _asserts_trust(submission)
+    body = StepBody.of(submission.calls, trusted=is_trusted)
+    labels = submission.context_trust if is_trusted else ()
     step_id = runtime.ids.uuid()
     draft = StepDraft(
         id=step_id, number=submission.step_number, body_hash=submission.body_hash,
@@ -80,6 +81,21 @@ def propose_step(submission: StepSubmission, runtime: Runtime) -> list[Dispositi
         for index in range(len(submission.calls))
     ]  # fmt: skip
     return _advance(calls, runtime)
+
+
+def _asserts_trust(submission: StepSubmission) -> bool:
+    """Labels are believed only from a key that may assert them (DESIGN §2)."""
+    with tenant_transaction(submission.tenant_id):
+        return ApiKey.objects.filter(pk=submission.api_key_id, scopes__contains=[TRUST_ASSERT]).exists()
+
+
+def step_call_ids(tenant_id: str, run_id: UUID, step_number: int, sealer: Sealer) -> list[str]:
+    """Return the ids of a step's calls in order. Raises: Problem (request.not_found)."""
+    with tenant_transaction(tenant_id):
+        step = RunStep.objects.filter(run_id=run_id, step_number=step_number).first()
+    if step is None or step.body is None:
+        raise Problem("request.not_found")
+    return [call["call_id"] for call in opened(bytes(step.body), tenant_id, step.id, sealer).calls]
 
 
 def advance_step(

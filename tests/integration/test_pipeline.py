@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.factories import Tenancy, approve, events_of, reject
+from tests.factories import Tenancy, approve, events_of, make_tenancy, reject
 from toolsys.domain.calls import Progress
 from toolsys.domain.states import InvocationStatus, OutcomeStatus, RunStatus
 from toolsys.domain.trust import TrustLevel
@@ -146,17 +146,17 @@ class TestAuthorization:
 
 
 class TestTrust:
-    def test_labels_are_believed_only_from_a_key_that_may_assert_them(self, acme: Tenancy) -> None:
-        labels = (TrustLevel.USER,)
-        (claimed,) = acme.propose(("demo.echo", {"text": "x"}), context_trust=labels)
-        (asserted,) = acme.propose(("demo.echo", {"text": "x"}), context_trust=labels, asserts_trust=True)
-        assert acme.call(claimed).origin_trust == "external_untrusted"
-        assert acme.call(asserted).origin_trust == "user"
+    def test_labels_are_believed_only_from_a_key_that_may_assert_them(self, database: None) -> None:
+        origins = [
+            tenancy.call(tenancy.propose(("demo.echo", {"text": "x"}), context_trust=(TrustLevel.USER,))[0]).origin_trust
+            for tenancy in (make_tenancy("acme", scopes=["demo.write"]), make_tenancy("acme", scopes=["trust.assert"]))
+        ]
+        assert origins == ["external_untrusted", "user"]
 
     def test_what_a_run_has_delivered_caps_the_origin_of_later_steps(self, acme: Tenancy, worker: Runtime) -> None:
-        (first,) = acme.propose(("demo.echo", {"text": "x"}), context_trust=(TrustLevel.USER,), asserts_trust=True)
+        (first,) = acme.propose(("demo.echo", {"text": "x"}), context_trust=(TrustLevel.USER,))
         acme.work(worker, first)
-        (second,) = acme.propose(("demo.echo", {"text": "y"}), context_trust=(TrustLevel.USER,), asserts_trust=True)
+        (second,) = acme.propose(("demo.echo", {"text": "y"}), context_trust=(TrustLevel.USER,))
         assert acme.call(second).origin_trust == "internal_tool"
 
 

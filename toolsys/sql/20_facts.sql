@@ -121,3 +121,17 @@ BEGIN
         WHERE i.tenant_id = p_tenant AND i.id = p_invocation;
     END IF;
 END $$;
+
+-- The calls of one run, a page at a time, by their time-ordered ids.
+CREATE OR REPLACE FUNCTION toolsys_run_calls(p_tenant text, p_run uuid, p_after uuid, p_limit int)
+RETURNS TABLE (facts jsonb, result bytea) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    RETURN QUERY
+    SELECT toolsys_outcome(i.row), y.sealed
+    FROM (SELECT n AS row, n.id FROM tool_invocations n WHERE n.tenant_id = p_tenant AND n.run_id = p_run
+            AND n.id > coalesce(p_after, '00000000-0000-0000-0000-000000000000')
+          ORDER BY n.id LIMIT p_limit) AS i
+    LEFT JOIN invocation_payloads y ON y.tenant_id = p_tenant AND y.invocation_id = i.id AND y.kind = 'result';
+END $$;

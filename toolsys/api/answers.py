@@ -1,0 +1,61 @@
+"""The JSON Schemas of what the API answers, for its OpenAPI document. `render.py` makes the answers; a test compares."""
+
+from typing import Any, Final
+
+from toolsys.domain.states import InvocationStatus, OutcomeStatus, RunStatus
+
+Schema = dict[str, Any]
+
+
+def _object(properties: Schema, optional: tuple[str, ...] = ()) -> Schema:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+TEXT: Final[Schema] = {"type": "string"}
+MAYBE_TEXT: Final[Schema] = {"type": ["string", "null"]}
+ID: Final[Schema] = {"type": "string", "format": "uuid"}
+MAYBE_ID: Final[Schema] = {"type": ["string", "null"], "format": "uuid"}
+TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+MAYBE_TIME: Final[Schema] = {"type": ["string", "null"], "format": "date-time"}
+FLAG: Final[Schema] = {"type": "boolean"}
+ANY_OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
+
+OUTCOME: Final = _object({
+    "status": {"type": "string", "enum": [status.value for status in OutcomeStatus]}, "action": TEXT,
+    "reason_code": TEXT, "message": TEXT, "retryable": FLAG, "remediation": TEXT,
+})  # fmt: skip
+_CALL_PROPERTIES: Final[Schema] = {
+    "call_id": TEXT, "invocation_id": ID, "run_id": ID, "step_number": {"type": "integer"}, "name": TEXT,
+    "status": {"type": "string", "enum": [*(status.value for status in InvocationStatus), "not_started"]},
+    "outcome": {"anyOf": [OUTCOME, {"type": "null"}]}, "content": {"type": "array", "items": ANY_OBJECT},
+    "context_content": TEXT, "structured": {}, "output_trust": MAYBE_TEXT, "truncated": FLAG,
+    "artifact_id": MAYBE_ID, "approval_id": MAYBE_ID, "is_replay": FLAG, "idempotency_key": TEXT,
+    "attempt_number": {"type": "integer"}, "effect_sent": FLAG, "created_at": TIME, "started_at": MAYBE_TIME,
+    "completed_at": MAYBE_TIME,
+}  # fmt: skip
+CALL: Final = _object(_CALL_PROPERTIES)
+STEP_CALL: Final = _object(_CALL_PROPERTIES, optional=tuple(set(_CALL_PROPERTIES) - {"call_id", "status", "outcome"}))
+PROBLEM: Final = _object({
+    "type": TEXT, "title": TEXT, "status": {"type": "integer"}, "detail": TEXT, "instance": TEXT, "code": TEXT,
+    "request_id": TEXT, "retryable": FLAG,
+    "errors": {"type": "array", "items": _object({"pointer": TEXT, "message": TEXT})},
+})  # fmt: skip
+ANSWERS: Final[dict[str, Schema]] = {
+    "Call": CALL,
+    "CallPage": _object({"data": {"type": "array", "items": CALL}, "has_more": FLAG, "next_cursor": MAYBE_TEXT}),
+    "Step": _object({
+        "run_id": ID, "step_number": {"type": "integer"},
+        "status": {"type": "string", "enum": ["completed", "in_progress", "waiting_for_approval"]},
+        "calls": {"type": "array", "items": STEP_CALL},
+    }),
+    "Run": _object({
+        "id": ID, "session_id": ID, "status": {"type": "string", "enum": [status.value for status in RunStatus]},
+        "manifest": {"type": ["array", "null"], "items": TEXT}, "deadline_at": TIME, "created_at": TIME,
+        "ended_at": MAYBE_TIME, "correlation_id": TEXT, "failure_reason_code": MAYBE_TEXT,
+    }),
+    "Session": _object({
+        "id": ID, "agent": TEXT, "principal": TEXT, "profile": TEXT, "environment": TEXT, "tool_schema_sha256": TEXT,
+        "created_at": TIME, "tools": {"type": "array", "items": ANY_OBJECT}, "names": ANY_OBJECT,
+    }, optional=("names",)),
+}  # fmt: skip

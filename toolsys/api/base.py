@@ -1,0 +1,56 @@
+"""What the API's views share: the strict body, the caller, and JSON answers without content negotiation."""
+
+import json
+from typing import Any, cast
+from uuid import UUID
+
+from django.http import HttpResponse
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from toolsys.api import parsing, schemas
+from toolsys.api.authentication import Caller
+from toolsys.composition import Composition, composed
+from toolsys.problems import Problem
+
+
+class JsonOnly(BaseContentNegotiation):
+    """There is one representation; what the caller would rather have changes nothing."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return None
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return JSONRenderer(), "application/json"
+
+
+class ApiView(APIView):
+    content_negotiation_class = JsonOnly
+
+    @property
+    def caller(self) -> Caller:
+        return cast(Caller, self.request.user)
+
+    @property
+    def house(self) -> Composition:
+        return composed()
+
+    def body[T: schemas._Body](self, kind: type[T]) -> T:
+        """Raises: Problem (request.*)."""
+        parsed = parsing.parse(self.request._request)
+        if parsed.raw_hashes:
+            raise Problem("request.malformed")
+        return schemas.read(kind, parsed.value)
+
+
+def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
+    text = json.dumps(body, ensure_ascii=False, default=_plain, separators=(",", ":"))
+    return HttpResponse(text.encode("utf-8", "replace"), content_type="application/json", status=status, headers=headers)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, UUID):
+        return str(value)
+    return str(value.isoformat())

@@ -1,0 +1,100 @@
+"""How sessions, runs and calls look to a runtime. Shapes only: every value comes from a selector."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from toolsys.domain.spec import JsonObject
+from toolsys.domain.states import InvocationStatus
+from toolsys.models import AgentSession, Run
+from toolsys.selectors import CallView
+
+FORMATS: Final = ("native", "mcp", "openai", "anthropic")
+MAXIMUM_ALIAS: Final = 64
+
+
+def session(row: AgentSession, format_name: str) -> JsonObject:
+    visible = [spec for _, spec in sorted(row.pinned_tools.items()) if spec.get("model_visible", True)]
+    body: JsonObject = {
+        "id": row.id, "agent": row.agent.name, "principal": row.principal.external_id, "profile": row.profile,
+        "environment": row.environment, "tool_schema_sha256": row.tool_schema_sha256, "created_at": row.created_at,
+        "tools": [_TOOLS[format_name](spec) for spec in visible],
+    }  # fmt: skip
+    if format_name in {"openai", "anthropic"}:
+        body["names"] = {alias(spec["name"]): spec["name"] for spec in visible}
+    return body
+
+
+def alias(name: str) -> str:
+    """Return a name of at most 64 of `[a-zA-Z0-9_-]`, which is all that some model APIs take."""
+    flat = re.sub(r"[^a-zA-Z0-9_-]", "__", name)
+    if len(flat) <= MAXIMUM_ALIAS:
+        return flat
+    return f"{flat[: MAXIMUM_ALIAS - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def run(row: Run) -> JsonObject:
+    return {
+        "id": row.id, "session_id": row.session_id, "status": row.status, "manifest": row.manifest,
+        "deadline_at": row.deadline_at, "created_at": row.created_at, "ended_at": row.ended_at,
+        "correlation_id": row.correlation_id, "failure_reason_code": row.failure_reason_code or None,
+    }  # fmt: skip
+
+
+def step(run_id: Any, number: int, names: Sequence[str], calls: Iterable[CallView], replays: frozenset[Any]) -> JsonObject:
+    """One step with its calls in order; a call that has not begun stands as `not_started`."""
+    known = {view.call_index: view for view in calls}
+    shown = [
+        call(known[index], is_replay=known[index].id in replays) if index in known else _not_started(name)
+        for index, name in enumerate(names)
+    ]
+    return {"run_id": run_id, "step_number": number, "status": step_status(shown), "calls": shown}
+
+
+def step_status(calls: Sequence[JsonObject]) -> str:
+    if all(each["outcome"] is not None for each in calls):
+        return "completed"
+    is_held = any(each["status"] == InvocationStatus.WAITING_FOR_APPROVAL for each in calls)
+    return "waiting_for_approval" if is_held else "in_progress"
+
+
+def call(view: CallView, *, is_replay: bool = False) -> JsonObject:
+    payload = view.payload
+    return {
+        "call_id": view.call_id, "invocation_id": view.id, "run_id": view.run_id, "step_number": view.step_number,
+        "name": view.tool_name, "status": view.status, "outcome": view.outcome_fields(),
+        "content": payload.get("content", []), "context_content": payload.get("context_content", ""),
+        "structured": payload.get("structured"), "output_trust": view.output_trust, "truncated": view.truncated,
+        "artifact_id": view.artifact_id, "approval_id": view.approval_id, "is_replay": is_replay,
+        "idempotency_key": view.idempotency_key, "attempt_number": view.attempt_number,
+        "effect_sent": view.effect_sent, "created_at": view.created_at, "started_at": view.started_at,
+        "completed_at": view.completed_at,
+    }  # fmt: skip
+
+
+def _not_started(call_id: str) -> JsonObject:
+    return {"call_id": call_id, "status": "not_started", "outcome": None}
+
+
+def _native(spec: JsonObject) -> JsonObject:
+    shown = ("name", "version", "description", "input_schema", "output_schema", "side_effect", "risk", "idempotency",
+             "output_trust", "timeout_seconds", "deprecated")  # fmt: skip
+    return {name: spec[name] for name in shown}
+
+
+def _mcp(spec: JsonObject) -> JsonObject:
+    shown = {"name": spec["name"], "description": spec["description"], "inputSchema": spec["input_schema"]}
+    return shown | ({"outputSchema": spec["output_schema"]} if spec["output_schema"] else {})
+
+
+def _openai(spec: JsonObject) -> JsonObject:
+    function = {"name": alias(spec["name"]), "description": spec["description"], "parameters": spec["input_schema"]}
+    return {"type": "function", "function": function}
+
+
+def _anthropic(spec: JsonObject) -> JsonObject:
+    return {"name": alias(spec["name"]), "description": spec["description"], "input_schema": spec["input_schema"]}
+
+
+_TOOLS: Final = {"native": _native, "mcp": _mcp, "openai": _openai, "anthropic": _anthropic}

@@ -1,0 +1,23 @@
+"""The paths of the API, below `/v1/`."""
+
+from django.urls import path, re_path
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+
+from toolsys.api import problems, views_calls, views_sessions
+
+urlpatterns = [
+    path("sessions", views_sessions.Sessions.as_view()),
+    path("sessions/<uuid:session_id>", views_sessions.Session.as_view()),
+    path("sessions/<uuid:session_id>/runs", views_sessions.SessionRuns.as_view()),
+    path("runs/<uuid:run_id>", views_sessions.Run.as_view()),
+    path("runs/<uuid:run_id>/cancel", views_sessions.EndRun.as_view(cancels=True), name="cancel-run"),
+    path("runs/<uuid:run_id>/end", views_sessions.EndRun.as_view(), name="end-run"),
+    path("runs/<uuid:run_id>/steps", views_calls.Steps.as_view()),
+    path("runs/<uuid:run_id>/steps/<int:step_number>", views_calls.Step.as_view()),
+    path("runs/<uuid:run_id>/invocations", views_calls.RunInvocations.as_view()),
+    path("invocations/<uuid:invocation_id>", views_calls.Invocation.as_view()),
+    path("openapi.json", SpectacularJSONAPIView.as_view(authentication_classes=[], permission_classes=[]), name="openapi"),
+    path("docs", SpectacularSwaggerSplitView.as_view(
+        url_name="openapi", authentication_classes=[], permission_classes=[]), name="docs"),
+    re_path(r"^.*$", problems.not_found),
+]  # fmt: skip

@@ -18,6 +18,8 @@ from uuid import UUID
 
 from approvals import services as approvals
 from config.demo_seed import AGENT, PRINCIPAL, Actor
+from toolsys.models import ApprovalRequest
+from toolsys.tenancy import tenant_transaction
 
 TOOL = "demo.external_write"
 GATE = "before_watermark"
@@ -100,10 +102,15 @@ class Stage:
                 raise StoryFailed(f"{what} within {seconds:.0f} s")
             time.sleep(0.1)
 
+    def digest_of(self, answer: Answer) -> str:
+        """Return what the decision page shows an approver, and what they send back."""
+        with tenant_transaction(self.acme.tenant_id):
+            return ApprovalRequest.objects.get(pk=answer.call["approval_id"]).digest
+
     def approve(self, answer: Answer) -> None:
-        approvals.decide_latest(
+        approvals.decide(
             tenant_id=self.acme.tenant_id, request_id=UUID(answer.call["approval_id"]), user=self.acme.approver,
-            is_approval=True, note="approved in the demonstration",
+            is_approval=True, note="approved in the demonstration", digest=self.digest_of(answer),
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Func
+from django.db.models import DateTimeField, Func
 
 
 def call(statement: str, parameters: Sequence[Any], using: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
@@ -44,4 +44,4 @@ def release_connection(using: str = DEFAULT_DB_ALIAS) -> None:
 
 def now() -> Any:
     """The database's clock as an expression: the only clock that decides."""
-    return Func(function="clock_timestamp")
+    return Func(function="clock_timestamp", output_field=DateTimeField())

@@ -63,6 +63,12 @@ class ThreadWorker(SimpleWorker):
         if state != getattr(self, "_state", None):
             super().set_state(state, pipeline)
 
+    def subscribe(self) -> None:
+        """Take no commands over the queue: signals stop a worker, PostgreSQL stops a call."""
+
+    def unsubscribe(self) -> None:
+        """There is nothing to leave."""
+
     def procline(self, message: str) -> None:
         """Leave the process title alone: it would cost a system call a job."""
 

@@ -1,8 +1,9 @@
 """The open connections of one worker process: found by key, opened within bounds, closed with it.
 
 A key is tenant, server, configuration fingerprint and agent session; a server that an operator marked stateless shares
-one connection among sessions. Waiting for a slot comes before the connect time-out and a stdio start takes its process
-slot first, so that queued processes do not crowd out HTTP (TS Discovery). Lives on one event loop.
+one connection among sessions. An unused one closes itself. Waiting for a slot comes before the connect time-out and a
+stdio start takes its process slot first, so that queued processes do not crowd out HTTP (TS Discovery). Lives on one
+event loop.
 """
 
 import asyncio
@@ -153,13 +154,6 @@ class ConnectionPool:
         task = asyncio.create_task(connection.close(drain_seconds=self._timeouts.request))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-
-    async def sweep(self) -> int:
-        """Forget connections that ended (they close themselves when unused) and return how many live."""
-        for key, connection in list(self._open.items()):
-            if not connection.is_alive:
-                self._let_go(key, connection)
-        return len(self._open)
 
     async def close_session(self, session: str) -> None:
         """Release what a session holds, as at the end of its run; its next call connects again."""

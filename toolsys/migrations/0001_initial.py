@@ -434,7 +434,7 @@ class Migration(migrations.Migration):
         RaisesAuthzEpoch("ApiKey", ["scopes", "owner_id", "expires_at", "revoked_at"]),
         RaisesAuthzEpoch("AgentSession", ["closed_at"]),
         RaisesAuthzEpoch("Membership", ["role"]),
-        InstallFunctions(["20_facts.sql", "30_commits.sql"]),
+        InstallFunctions(["20_facts.sql", "30_commits.sql", "50_decisions.sql"]),
         migrations.RunSQL(
             # The platform's one row; the application may read it and never write it. The definer role owns the lookup
             # functions: it may create them here, and keeps no right to create anything else.

@@ -146,7 +146,7 @@ def test_force_close_ends_calls_and_processes_at_once(bench: Callable[..., Bench
     assert is_gone(pid)
 
 
-def test_a_child_dies_with_its_worker() -> None:
+def test_a_child_dies_with_its_worker(tmp_path: Path) -> None:
     script = f"""
         import asyncio
         from mcpcatalog.sdk.stdio import Child, stdio_streams
@@ -159,7 +159,8 @@ def test_a_child_dies_with_its_worker() -> None:
 
         asyncio.run(main())
     """
-    worker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE)
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
         assert worker.stdout is not None
         pid = int(worker.stdout.readline())

@@ -1,0 +1,48 @@
+"""Recording what people decided about a held call: the row changes that belong to toolsys.
+
+Who may decide is the business of `approvals`, which calls this inside its own transaction after its own checks. The
+call itself goes on in a worker: it consumes the approval, or settles the row as denied.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, models, transaction
+
+from toolsys import database, queue
+from toolsys.domain.states import ApprovalStatus
+from toolsys.models import ApprovalRequest, Invocation
+from toolsys.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class LockedRequest:
+    """A request under its row lock, with what only the database's clock can say."""
+
+    row: ApprovalRequest
+    is_expired: bool
+
+
+def lock_request(request_id: UUID) -> LockedRequest:
+    """Transaction: needs one, of the tenant. Raises: Problem (request.not_found)."""
+    expired = models.ExpressionWrapper(
+        models.Q(expires_at__lte=database.now()), output_field=models.BooleanField()
+    )
+    found = ApprovalRequest.objects.select_for_update().annotate(expired_now=expired).filter(pk=request_id).first()
+    if found is None:
+        raise Problem("request.not_found")
+    return LockedRequest(found, found.expired_now)
+
+
+def record_decision(request: ApprovalRequest, *, user: Any, is_approval: bool) -> ApprovalRequest:
+    """Mark a locked request decided and ring for its call after the commit. Transaction: needs the lock's own."""
+    status = ApprovalStatus.APPROVED if is_approval else ApprovalStatus.REJECTED
+    ApprovalRequest.objects.filter(pk=request.pk).update(status=status, decided_by=user, decided_at=database.now())
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT toolsys_record_decision(%s, %s)", [request.tenant_id, request.pk])
+    request.refresh_from_db()
+    epoch = Invocation.objects.values_list("claim_epoch", flat=True).get(pk=request.invocation_id)
+    transaction.on_commit(partial(queue.enqueue_call, request.tenant_id, request.invocation_id, epoch))
+    return request

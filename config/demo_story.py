@@ -154,7 +154,7 @@ def read_over_stdio(stage: Stage) -> None:
 def read_over_http(stage: Stage) -> None:
     stage.scene("A tool of a real MCP server over Streamable HTTP answers")
     book = f"demo-{int(time.time() * 1000)}.xlsx"
-    answer = stage.propose("mcp.excel.create_workbook", {"filepath": book})
+    answer = stage.propose("mcp.excel.create_workbook", {"path": book, "sheets": ["Plan"]})
     stage.expect(answer.status == 200 and answer.call["outcome"]["status"] == "succeeded", "mcp.excel made a workbook")
 
 

@@ -16,6 +16,8 @@ from django.conf import settings
 from django.core.files.storage import FileSystemStorage
 
 from approvals.gate import MatrixGate, SeatDesk
+from mcpcatalog.provider import McpProvider, Workbench, open_workbench
+from mcpcatalog.remote import ServerConfig, StdioCommand
 from toolsys import selectors
 from toolsys.artifacts import StoredArtifacts
 from toolsys.builtin.demo import DemoEcho, DemoExternalWrite
@@ -23,7 +25,7 @@ from toolsys.builtin.math_evaluate import MathEvaluate
 from toolsys.builtin.system_time import SystemTime
 from toolsys.composition import Composition
 from toolsys.credentials import EnvironmentCredentials
-from toolsys.egress import policy_for
+from toolsys.egress import EgressPolicy, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.ids import uuid7
@@ -111,9 +113,34 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     return Composition(runtime, registry)
 
 
+def stdio_commands() -> dict[str, StdioCommand]:
+    """What a stdio server's row may name: deployment configuration, which no tenant can write."""
+    servers = settings.TOOLSYS.stdio_servers
+    return {name: StdioCommand(server.argv, server.environment) for name, server in servers.items()}
+
+
+def egress_of(config: ServerConfig) -> EgressPolicy:
+    """A server may be dialled at exactly its own origin; its addresses are checked all the same."""
+    numbers = settings.TOOLSYS
+    return policy_for(
+        [config.endpoint],
+        open_networks=numbers.egress_private_cidrs,
+        plain_http_hosts=numbers.egress_plain_http_hosts,
+    )
+
+
+def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
+    return McpProvider(SystemClock(), stdio_commands(), settings.TOOLSYS.global_output_ceiling_bytes, workbench)
+
+
 def compose_web() -> Composition:
-    return compose({}, None)
+    return compose({"mcp": mcp_provider()}, None)
 
 
-def compose_worker(loop: LoopThread, keeper: LeaseKeeper) -> Composition:
-    return compose({}, WorkerExecution(loop, keeper, SystemClock()))
+def compose_worker(loop: LoopThread, keeper: LeaseKeeper, workbench: Workbench) -> Composition:
+    return compose({"mcp": mcp_provider(workbench)}, WorkerExecution(loop, keeper, SystemClock()))
+
+
+def open_mcp(loop: LoopThread) -> Workbench:
+    """Import the SDK and make the pool of connections; once, before the worker takes work."""
+    return open_workbench(loop.run, EnvironmentCredentials().resolve, egress_of)

@@ -25,9 +25,11 @@ class WorkerRuntime:
         self._loop = LoopThread()
         self._keeper = LeaseKeeper(wiring.SystemClock(), settings.TOOLSYS.lease_seconds)
         self._keeper.start()
-        self.runtime: Runtime = wiring.compose_worker(self._loop, self._keeper).runtime
+        self._workbench = wiring.open_mcp(self._loop)
+        self.runtime: Runtime = wiring.compose_worker(self._loop, self._keeper, self._workbench).runtime
 
     def close(self) -> None:
+        self._workbench.close()
         self._keeper.stop()
         self._loop.stop()
 

@@ -21,7 +21,8 @@ class Command(BaseCommand):
         loop = LoopThread()
         keeper = LeaseKeeper(wiring.SystemClock(), settings.TOOLSYS.lease_seconds)
         keeper.start()
-        runtime = wiring.compose_worker(loop, keeper).runtime
+        workbench = wiring.open_mcp(loop)
+        runtime = wiring.compose_worker(loop, keeper, workbench).runtime
         queue = call_queue()
         worker = ThreadWorker(
             [queue], runtime=runtime, threads=settings.TOOLSYS.worker_threads, connection=queue.connection,
@@ -30,5 +31,6 @@ class Command(BaseCommand):
         try:
             worker.work(logging_level="WARNING")
         finally:
+            workbench.close()
             keeper.stop()
             loop.stop()

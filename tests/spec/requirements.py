@@ -1,0 +1,185 @@
+"""The requirement manifest: what the specification and the design ask for, one behaviour a row.
+
+`@gate("id")` binds a test to the requirement that it proves; `test_manifest.py` checks both directions from the source
+of the tests, so that a partial run and a distributed one see the same. The sixteen hard gates keep their numbers; a
+row that a later issue owes says so in `due`. Any test module may import `gate`; nothing else is for use elsewhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """`due` names the issue that owes the proof; empty means now."""
+
+    id: str
+    source: str
+    sentence: str
+    due: str = ""
+
+
+ISSUE_3, ISSUE_4, ISSUE_5 = "issue 3", "issue 4", "issue 5"
+LATER: Final = frozenset({ISSUE_3, ISSUE_4, ISSUE_5})
+
+_GATES: Final = (
+    Requirement("gate.1", "TS gate 1", "Every registered ToolSpec passes registration validation."),
+    Requirement("gate.2", "TS gate 2", "No MCP, device or sandbox tool is trusted above external_untrusted."),
+    Requirement(
+        "gate.3", "TS gate 3", "A non-idempotent builtin sets the watermark before its first outbound operation."
+    ),
+    Requirement("gate.4", "TS gate 4", "An outcome serializes to exactly six fields, its message from the table."),
+    Requirement("gate.5", "TS gate 5", "No external text appears in the message of any failure path."),
+    Requirement("gate.6", "TS gate 6", "The import-boundary walk passes."),
+    Requirement("gate.7", "TS gate 7", "A crash at each of the fourteen steps recovers as the table says.", ISSUE_3),
+    Requirement("gate.8", "TS gate 8", "Two concurrent submissions of the same call produce one execution."),
+    Requirement(
+        "gate.9", "TS gate 9", "Canonical form and hash are invariant under key order and Unicode composition."
+    ),
+    Requirement("gate.10", "TS gate 10", "A builtin in a reserved domain is a startup error."),
+    Requirement("gate.11", "TS gate 11", "An MCP call traverses the same fourteen steps as a builtin call.", ISSUE_4),
+    Requirement(
+        "gate.12", "TS gate 12", "A server that disconnects mid-call yields unavailable; the run goes on.", ISSUE_4
+    ),
+    Requirement("gate.13", "TS gate 13", "No module outside the adapter imports an MCP SDK type."),
+    Requirement("gate.14", "TS gate 14", "Configuration validation rejects every invalid authentication row.", ISSUE_4),
+    Requirement(
+        "gate.15", "TS gate 15", "The re-authentication ladder is bounded and routed through recovery.", ISSUE_4
+    ),
+    Requirement("gate.16", "TS gate 16", "A stdio child receives a constructed environment.", ISSUE_4),
+)
+
+_TYPES: Final = (
+    Requirement(
+        "result.shape", "TS ToolResult", "A tool result succeeded or carries a failure; it cannot state a status."
+    ),
+    Requirement("result.trust_lowers", "TS ToolResult", "A tool may lower the trust of its output and never raise it."),
+    Requirement("context.fields", "TS ToolExecutionContext", "The context has exactly the specified fields."),
+    Requirement(
+        "spec.fields", "TS ToolSpec", "output_trust is required; an unclassified tool counts as the strictest."
+    ),
+    Requirement(
+        "spec.stricter", "DESIGN §1", "Of snapshot and live classification the stricter counts, field by field."
+    ),
+    Requirement("states.total", "TS two result shapes", "Every outcome status maps to one terminal invocation status."),
+    Requirement("reasons.complete", "STYLE §6", "Every reason code has one row, and codes are never renamed."),
+    Requirement(
+        "trust.lowest", "TS argument trust", "Origin trust is the lowest label; without labels it is untrusted."
+    ),
+)
+
+_REGISTRY: Final = (
+    Requirement("names.grammar", "TS Names", "A name is lower-case dotted segments of at most 96 characters."),
+    Requirement("names.domains", "TS Names", "Domains are partitioned; builtins cannot enter mcp or device."),
+    Requirement(
+        "names.normalization", "TS Names", "A remote name has one normalized form, whatever else is in the catalog."
+    ),
+    Requirement("names.conflict", "TS Names", "Two tools of a server that normalize alike are both dropped."),
+    Requirement("registration.control", "TS ToolSpec", "Control tools are a closed set without effects, in process."),
+    Requirement(
+        "registration.targets", "TS Names", "Network targets of builtins are valid with one classification only."
+    ),
+    Requirement(
+        "registration.ceiling", "TS Output", "A tool above the global output ceiling is refused, never clamped."
+    ),
+    Requirement("registration.scopes", "DESIGN §7", "An MCP tool may require only scopes of its own server."),
+    Requirement(
+        "registration.siblings", "DESIGN §7", "One bad tool never costs its siblings; each rejection says why."
+    ),
+    Requirement(
+        "schemas.no_remote", "TS validation", "A remote reference is refused at registration and never fetched."
+    ),
+    Requirement("schemas.closing", "DESIGN §1", "Unknown arguments are refused unless the schema permits them."),
+    Requirement("schemas.bounded", "DESIGN §3", "Schemas are bounded in size and depth, patterns in time."),
+    Requirement("registry.pinned", "TS Resolution", "A session resolves against exactly the set that it advertised."),
+)
+
+_CALLS: Final = (
+    Requirement("canonical.form", "TS canonical form", "Arguments have one canonical form, or are invalid arguments."),
+    Requirement("canonical.strict", "DESIGN §1", "What two readers could read differently is refused."),
+    Requirement("canonical.defaults", "TS canonical form", "Defaults are applied before the hash is taken."),
+    Requirement(
+        "key.derivation", "TS The key", "The key is the specified hash over its seven inputs; attempts are no input."
+    ),
+    Requirement("key.raw_space", "DESIGN §1", "Arguments without canonical form have a key space of their own."),
+    Requirement("key.tenant", "DESIGN §1", "The key is unique per tenant: no tenant can probe another's rows."),
+    Requirement("validation.masked", "DESIGN §3", "What a validator says never contains the value that it refused."),
+    Requirement("pipeline.order", "TS The pipeline", "Fourteen steps in one function, in order, with their commits."),
+    Requirement(
+        "pipeline.one_site", "TS The pipeline", "The pipeline is called from one module; the world from one line."
+    ),
+    Requirement("pipeline.no_transaction", "TS The pipeline", "No transaction is open while a tool runs."),
+    Requirement("pipeline.read", "issue 2", "A read is handed off, executed once and recorded with its result."),
+    Requirement(
+        "pipeline.held", "TS step 7", "A held call waits, is approved, executed once, and its outcome recorded."
+    ),
+    Requirement("pipeline.refused", "DESIGN §1", "A refused call ends with its six fields and one terminal row."),
+    Requirement("problem.writes_nothing", "DESIGN §1", "A fault of the request is a problem, and nothing is written."),
+    Requirement(
+        "steps.conflict", "DESIGN §3", "The same step with another body is a conflict; with the same, a replay."
+    ),
+    Requirement(
+        "dedup.replay", "TS Deduplication", "A terminal row gives its recorded outcome again, without executing."
+    ),
+    Requirement("recovery.table", "TS watermark", "What a later worker does is a table of class and watermark."),
+    Requirement(
+        "recovery.key_place", "DESIGN §4", "Without a way to pass the key, conditional counts as non-idempotent."
+    ),
+    Requirement("recovery.unrecorded", "DESIGN §4", "A write that was sent and not recorded ends uncertain."),
+    Requirement(
+        "recovery.killed_after", "issue 2", "Killed after the watermark, a non-idempotent call ends uncertain."
+    ),
+    Requirement("recovery.killed_before", "issue 2", "Killed before the watermark, the call is executed again, once."),
+    Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
+)
+
+_OUTPUT: Final = (
+    Requirement(
+        "output.excerpt", "TS Output", "Large output is head and tail at character boundaries, within its budget."
+    ),
+    Requirement(
+        "output.envelope", "TS Output", "An envelope is never split; it is closed and opened around the elision."
+    ),
+    Requirement("output.artifact", "TS Output", "Above the inline ceiling the whole result becomes an artifact first."),
+    Requirement("output.ceiling", "TS Output", "Past four times its limit, output is cut and the call has failed."),
+    Requirement("redaction.closed", "DESIGN §8", "Redaction fails closed, and what it returns can be stored."),
+    Requirement("sealing.bound", "DESIGN §8", "Sealed bytes open only where they belong, under any key of the ring."),
+)
+
+_DATABASE: Final = (
+    Requirement("rls.forced", "DESIGN §9", "Row-level security is enabled and forced on every tenant-owned table."),
+    Requirement("rls.isolates", "DESIGN §9", "A tenant reads and writes no row of another; without a tenant, none."),
+    Requirement("rls.roles", "DESIGN §9", "The application's role is neither owner, superuser nor BYPASSRLS."),
+    Requirement("rls.composite", "DESIGN §9", "Foreign keys between tenant-owned tables carry the tenant."),
+    Requirement("rls.definers", "DESIGN §9", "Definer functions: NOLOGIN owner, fixed path, no public execution."),
+    Requirement("ledger.append_only", "DESIGN §11", "Append-only tables refuse changes, whoever asks."),
+    Requirement("schema.functions", "STYLE §3", "The SQL functions of the database are those of the source."),
+)
+
+_API: Final = (
+    Requirement("api.auth", "issue 2", "Without a live key nothing is read or written, and nothing is told."),
+    Requirement("api.problems", "issue 2", "Malformed input is a problem body with a stable code, nothing written."),
+    Requirement("api.wait", "DESIGN §6", "Prefer: wait answers with the outcome when it comes, else 202."),
+    Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
+    Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
+    Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement("policy.matrix", "DESIGN §5", "The matrix is total, and untrusted content never loosens a verdict."),
+    Requirement("house.direction", "STYLE §1", "Imports and foreign keys point down only, without a cycle."),
+    Requirement("house.light_web", "STYLE §1", "Importing the web process never imports the MCP SDK."),
+    Requirement("house.files", "STYLE §2", "Files keep their size, their names and their first words."),
+)
+
+REQUIREMENTS: Final = {row.id: row for row in (*_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API)}
+
+
+def gate[F: Callable[..., object]](*identifiers: str) -> Callable[[F], F]:
+    """Bind a test to the requirements that it proves. Write the ids as literals: they are read from the source."""
+    unknown = [identifier for identifier in identifiers if identifier not in REQUIREMENTS]
+    if unknown or not identifiers:
+        raise LookupError(f"no such requirement: {', '.join(unknown) or 'none named'}")
+
+    def bind(test: F) -> F:
+        return test
+
+    return bind

@@ -23,6 +23,8 @@ from toolsys.tenancy import tenant_transaction
 
 TOOL = "demo.external_write"
 GATE = "before_watermark"
+# How far behind the moment itself the last look may be.
+POLL_SECONDS = 0.5
 
 
 class StoryFailed(Exception):
@@ -201,12 +203,14 @@ def kill_the_worker(stage: Stage) -> None:
         stage.approve(waiting)
         stage.until("the second write stands before its watermark", 20, mark.exists)
         os.kill(int(mark.read_text()), signal.SIGKILL)
+        killed = time.monotonic()
         stage.say(f"    kill -9 {mark.read_text()}")
     finally:
         gate.unlink()
         _release(stage)
     bound = stage.lease_seconds + 2 * stage.sweep_seconds
     first = _settled(stage, sent, bound + 15)
+    stage.expect(time.monotonic() - killed <= bound + POLL_SECONDS, f"settled within lease and two sweeps ({bound:.0f} s)")
     stage.expect(first["outcome"]["status"] == "uncertain", "past the watermark: uncertain, for a person to resolve")
     second = _settled(stage, waiting, bound + 15)
     stage.expect(second["outcome"]["status"] == "succeeded", "before the watermark: executed again, and it succeeded")

@@ -1,8 +1,9 @@
 """Which path leads to which edge."""
 
-from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+
+from config.admin_site import site
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -12,5 +13,5 @@ def healthz(request: HttpRequest) -> HttpResponse:
 urlpatterns = [
     path("healthz", healthz),
     path("v1/", include("toolsys.api.urls")),
-    path("admin/", admin.site.urls),
+    path("admin/", site.urls),
 ]

@@ -5,9 +5,11 @@ message. The artifact is written before the row that refers to it. Source: TS "O
 """
 
 import json
+from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
-from toolsys.domain import excerpt, reasons, redaction
+from toolsys.domain import canonical, excerpt, reasons, redaction
 from toolsys.domain.calls import BoundedOutput, Claim
 from toolsys.domain.excerpt import Envelope
 from toolsys.domain.results import ArtifactPart, ContentPart, TextPart, ToolResult
@@ -33,20 +35,27 @@ def bound(
 ) -> BoundedOutput:
     """Return what step 13 persists. Writes at most one artifact."""
     trust = lowered(spec.output_trust, result.output_trust)
+    if result.failure is not None and result.failure.external_text:
+        trust = TrustLevel.EXTERNAL_UNTRUSTED
     envelope = Envelope(trust, spec.name, nonces)
-    text = _text_of(result)
-    size = len(text.encode("utf-8", "replace"))
+    text = whole = _text_of(result)
+    size = len(text.encode("utf-8"))
     if size > spec.maximum_output_bytes * HARD_CEILING_FACTOR:
         text = excerpt.head(text, spec.maximum_output_bytes * HARD_CEILING_FACTOR)
         status, code = _too_large(status, code)
     inline = min(spec.maximum_output_bytes, limits.inline_maximum_bytes)
-    artifact_id, context = None, text
-    if len(text.encode("utf-8", "replace")) > inline:
-        saved = artifacts.save(text.encode("utf-8", "replace"), "text/plain; charset=utf-8", claim=claim, trust=trust)
+    is_foreign = trust is TrustLevel.EXTERNAL_UNTRUSTED
+    artifact_id, context, shown = None, text, envelope.wrap(text) if is_foreign else text
+    if len(text.encode("utf-8")) > inline:
+        if excerpt.excerpt(text, budget_bytes=inline, artifact_id=UUID(int=0)) is None:
+            return _unreferable(result, status, code, size, trust)
+        saved = artifacts.save(text.encode("utf-8"), "text/plain; charset=utf-8", claim=claim, trust=trust)
         artifact_id = saved.artifact_id
-        context = excerpt.excerpt(text, budget_bytes=inline, artifact_id=artifact_id) or ""
+        cut = excerpt.excerpt(text, budget_bytes=inline, artifact_id=artifact_id)
+        assert cut is not None, "every reference has one length"
+        context, shown = cut.plain(), cut.enveloped(envelope) if is_foreign else cut.plain()
     content = text if size <= spec.maximum_output_bytes else context
-    payload = _payload(result, content, context, envelope, trust)
+    payload = _payload(result, content, shown, trust, is_whole=content == whole)
     return BoundedOutput(
         outcome_status=status,
         reason_code=code,
@@ -64,19 +73,25 @@ def bound(
 def without_content(code: str, detail: str) -> BoundedOutput:
     """An ending that no tool result stands behind."""
     status = reasons.reason(code).status or OutcomeStatus.FAILED
-    return BoundedOutput(status, code, {}, None, detail[:2000], 0, False, None, TrustLevel.PLATFORM)
+    return BoundedOutput(
+        status, code, {}, None, detail[:2000], 0, truncated=False, artifact_id=None, trust=TrustLevel.PLATFORM
+    )
 
 
-def _payload(
-    result: ToolResult, content: str, context: str, envelope: Envelope, trust: TrustLevel
-) -> dict[str, Any]:
+def _unreferable(result: ToolResult, status: OutcomeStatus, code: str, size: int, trust: TrustLevel) -> BoundedOutput:
+    """The limit is too small to hold even the reference: nothing is kept, and no artifact is made."""
+    status, code = _too_large(status, code)
+    detail = result.failure.detail[:2000] if result.failure else "the tool's limit is too small for a reference"
+    return replace(without_content(code, detail), outcome_status=status, output_bytes=size, truncated=True, trust=trust)
+
+
+def _payload(result: ToolResult, content: str, shown: str, trust: TrustLevel, *, is_whole: bool) -> dict[str, Any]:
     parts: list[ContentPart] = [part for part in result.content if isinstance(part, ArtifactPart)]
     if content or not parts:
         parts.insert(0, TextPart(text=content))
-    shown = excerpt.enveloped_excerpt(context, envelope) if trust is TrustLevel.EXTERNAL_UNTRUSTED else context
     return {
         "content": [part.model_dump(mode="json") for part in parts],
-        "structured": result.structured if content == _text_of(result) else None,
+        "structured": result.structured if is_whole else None,
         "context_content": shown,
         "trust": trust.value,
         "artifacts": [reference.model_dump(mode="json") for reference in result.artifacts],
@@ -84,13 +99,16 @@ def _payload(
 
 
 def _text_of(result: ToolResult) -> str:
-    """The text that is measured and shown: the text parts, or the structured value where there are none."""
+    """The text that is measured and shown: the text parts, or the structured value where there are none.
+
+    It can always be encoded: a tool's text may hold lone surrogates.
+    """
     texts = [part.text for part in result.content if isinstance(part, TextPart)]
     if result.failure is not None and result.failure.external_text:
         texts.append(excerpt.head(result.failure.external_text, MAXIMUM_EXTERNAL_TEXT))
     if not texts and result.structured is not None:
-        texts.append(json.dumps(result.structured, ensure_ascii=False, separators=(",", ":")))
-    return "\n".join(texts)
+        texts.append(json.dumps(canonical.tidy(result.structured), ensure_ascii=False, separators=(",", ":")))
+    return "\n".join(texts).encode("utf-8", "replace").decode("utf-8")
 
 
 def _too_large(status: OutcomeStatus, code: str) -> tuple[OutcomeStatus, str]:

@@ -37,15 +37,21 @@ class Registry:
         output_ceiling_bytes: int,
     ) -> None:
         self._ceiling = output_ceiling_bytes
-        self._builtins = {tool.spec.name: tool for tool in builtins}
+        tools = list(builtins)
+        self._builtins = {tool.spec.name: tool for tool in tools}
         self._providers = providers
         self._read_pin = read_pin
         self._pins: Kept[dict[str, ToolSpec]] = Kept(PINS_KEPT)
-        broken = [bad for tool in self._builtins.values() for bad in self._defects(tool.spec)]
+        broken = [bad for tool in tools for bad in self._defects(tool.spec)]
         broken += [
             Rejection(tool.spec.name, "source", "only builtins are registered at build time")
-            for tool in self._builtins.values()
+            for tool in tools
             if tool.spec.source is not ToolSource.BUILTIN
+        ]
+        broken += [
+            Rejection(tool.spec.name, "name.duplicate", "another builtin has this name")
+            for tool in tools
+            if self._builtins[tool.spec.name] is not tool
         ]
         if broken:
             raise RegistrationError("; ".join(f"{bad.name}: {bad.reason} ({bad.detail})" for bad in broken))

@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from toolsys import database
+from toolsys import database, inert, timeline
 from toolsys.domain import reasons
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
-from toolsys.models import AgentSession, Run
+from toolsys.models import AgentSession, ApprovalRequest, Invocation, PolicyDecision, Run, ToolEvent
 from toolsys.ports import Sealer
 from toolsys.tenancy import tenant_transaction
+from toolsys.timeline import StepRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +137,50 @@ def _view(tenant_id: str, row: dict[str, Any], result: bytes | None, sealer: Sea
 
 def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationPage:
+    """Everything that the console shows of one call. Transaction: needs the tenant's."""
+
+    row: Invocation
+    steps: list[StepRow]
+    arguments: str
+    result: str
+    error: str
+    decision: PolicyDecision | None
+    approval: ApprovalRequest | None
+    events: list[ToolEvent]
+    total_milliseconds: int | None
+    message: str
+
+
+def invocation_page(invocation_id: UUID) -> InvocationPage | None:
+    row = (
+        Invocation.objects.select_related("run__session__agent", "run__session__principal", "api_key")
+        .filter(pk=invocation_id)
+        .first()
+    )
+    if row is None:
+        return None
+    approval = ApprovalRequest.objects.filter(invocation=row).first()
+    commits = {
+        7: ("held for approval", approval.created_at if approval else None),
+        8: ("intent committed", row.authorized_at),
+        9: ("first claim committed", row.started_at),
+        10: ("effect watermark committed", row.effect_sent_at),
+        13: ("result committed", row.completed_at),
+    }
+    took = (row.completed_at - row.created_at).total_seconds() * 1000 if row.completed_at else None
+    return InvocationPage(
+        row=row,
+        steps=timeline.rows(row.step_trace, commits),
+        arguments=inert.pretty(row.arguments),
+        result=inert.pretty(row.result) if row.result is not None else "",
+        error=inert.pretty(row.error) if row.error is not None else "",
+        decision=PolicyDecision.objects.filter(invocation=row).order_by("created_at").last(),
+        approval=approval,
+        events=list(ToolEvent.objects.filter(run_id=row.run_id, invocation_id=row.pk).order_by("id")),
+        total_milliseconds=round(took) if took is not None else None,
+        message=reasons.reason(row.reason_code).message if row.reason_code else "",
+    )

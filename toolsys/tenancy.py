@@ -7,6 +7,7 @@ row-level security shows nothing. Commit points in SQL name their tenant themsel
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
@@ -73,8 +74,8 @@ class Router:
 class ConsoleTenantMiddleware:
     """Runs each console request in one transaction of the tenant that the person has chosen.
 
-    The tenant comes from the session, and only after their membership was checked at login; without one, row-level
-    security shows nothing. API requests name their tenant themselves.
+    Membership is read at every request, so that who is removed loses access at once; roles come with it. Without a
+    tenant, row-level security shows nothing. API requests name their tenant themselves.
     """
 
     SESSION_KEY = "tenant_id"
@@ -84,13 +85,38 @@ class ConsoleTenantMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if not request.path.startswith(self.PREFIX):
+        request.console = None  # type: ignore[attr-defined]
+        if not request.path.startswith(self.PREFIX) or not request.user.is_authenticated:
             return self.get_response(request)
-        tenant_id = request.session.get(self.SESSION_KEY)
-        if tenant_id is None:
+        console = console_of(request.user.pk, request.session.get(self.SESSION_KEY))
+        if console is None:
             return self.get_response(request)
-        with tenant_transaction(tenant_id):
+        request.console = console  # type: ignore[attr-defined]
+        with tenant_transaction(console.tenant_id):
             response = self.get_response(request)
             if response.status_code >= 500:
                 transaction.set_rollback(True)
+            elif not getattr(response, "is_rendered", True):
+                response = response.render()  # type: ignore[attr-defined]
             return response
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """Where a person works now: the tenant, what they may do there, and which others they could switch to."""
+
+    tenant_id: str
+    roles: frozenset[str]
+    tenants: tuple[str, ...]
+
+
+def console_of(user_id: int, wanted: str | None) -> Console | None:
+    """Return the person's tenant: the one they chose, or the first of theirs; None for who belongs nowhere."""
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("SELECT tenant_id, role FROM toolsys_find_memberships(%s)", [user_id])
+        found = cursor.fetchall()
+    if not found:
+        return None
+    tenants = tuple(dict.fromkeys(tenant_id for tenant_id, _ in found))
+    tenant_id = wanted if wanted is not None and wanted in tenants else tenants[0]
+    return Console(tenant_id, frozenset(role for owner, role in found if owner == tenant_id), tenants)

@@ -76,7 +76,7 @@ def _errors(validator: Any, document: Any) -> Iterator[SchemaError]:
     for count, error in enumerate(validator.iter_errors(document)):
         if count >= MAXIMUM_ERRORS:
             return
-        pointer = "".join(f"/{part}".replace("~", "~0") for part in error.instance_path)
+        pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in error.instance_path)
         yield SchemaError(pointer, error.message[:200])
 
 

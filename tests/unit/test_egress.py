@@ -108,9 +108,7 @@ def test_the_ssl_context_is_shared_by_the_process() -> None:
 def test_a_post_that_finds_nobody_says_that_nothing_was_sent() -> None:
     policy = policy_for(["http://127.0.0.1:9"], open_networks=["127.0.0.1/32"], plain_http_hosts=["127.0.0.1:9"])
     with pytest.raises(EgressFailed) as failed:
-        asyncio.run(
-            egress.post_json("http://127.0.0.1:9/x", {}, policy=policy, timeout_seconds=2, maximum_bytes=100)
-        )
+        asyncio.run(egress.post_json("http://127.0.0.1:9/x", {}, policy=policy, timeout_seconds=2, maximum_bytes=100))
     assert (failed.value.reason, failed.value.was_sent) == ("unreachable", False)
 
 

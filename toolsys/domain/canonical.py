@@ -72,7 +72,9 @@ def tidy(value: Any, depth: int = 1) -> Any:
         }  # fmt: skip
     if isinstance(value, list | tuple):
         return "[nested too deeply]" if depth > MAXIMUM_DEPTH else [tidy(member, depth + 1) for member in value]
-    return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= 4096 else None
+    return None if value is None else tidy(str(value))
 
 
 def sha256_hex(data: bytes) -> str:

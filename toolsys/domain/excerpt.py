@@ -34,7 +34,7 @@ class Envelope:
 
 def head(text: str, limit_bytes: int) -> str:
     """Return the longest prefix of at most `limit_bytes` UTF-8 bytes that ends between characters."""
-    return text.encode("utf-8")[: max(limit_bytes, 0)].decode("utf-8", "ignore")
+    return text.encode("utf-8", "replace")[: max(limit_bytes, 0)].decode("utf-8", "ignore")
 
 
 def tail(text: str, limit_bytes: int) -> str:
@@ -45,7 +45,25 @@ def elision_line(elided_bytes: int, artifact_id: UUID) -> str:
     return f"[... {elided_bytes:,} bytes elided; full output: artifact:{artifact_id} ...]"
 
 
-def excerpt(text: str, *, budget_bytes: int, artifact_id: UUID) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Head and tail of a text around one line of ours. Kept apart, because the text may imitate that line."""
+
+    head: str
+    elision: str
+    tail: str
+
+    def plain(self) -> str:
+        return f"{self.head}\n{self.elision}\n{self.tail}"
+
+    def enveloped(self, envelope: Envelope) -> str:
+        """Put it in its envelope, closed and opened again around the elision line."""
+        first = f"{envelope.open(0)}\n{self.head}\n{envelope.close(0)}"
+        last = f"{envelope.open(1)}\n{self.tail}\n{envelope.close(1)}"
+        return f"{first}\n{self.elision}\n{last}"
+
+
+def excerpt(text: str, *, budget_bytes: int, artifact_id: UUID) -> Excerpt | None:
     """Cut `text` to `budget_bytes`, elision line included; None where the budget cannot hold the reference."""
     total = len(text.encode("utf-8"))
     marker = elision_line(total, artifact_id)
@@ -55,15 +73,4 @@ def excerpt(text: str, *, budget_bytes: int, artifact_id: UUID) -> str | None:
     first = head(text, min(budget_bytes * HEAD_PERCENT // 100, room * 3 // 4))
     last = tail(text, min(budget_bytes * TAIL_PERCENT // 100, room - len(first.encode("utf-8"))))
     elided = total - len(first.encode("utf-8")) - len(last.encode("utf-8"))
-    return "\n".join((first, elision_line(elided, artifact_id), last))
-
-
-def enveloped_excerpt(text: str, envelope: Envelope) -> str:
-    """Put an excerpt in its envelope, closed and reopened around the elision line."""
-    lines = text.split("\n")
-    for index, line in enumerate(lines):
-        if line.startswith("[... ") and line.endswith(" ...]") and " bytes elided; full output: artifact:" in line:
-            first = f"{envelope.open(0)}\n" + "\n".join(lines[:index]) + f"\n{envelope.close(0)}"
-            last = f"{envelope.open(1)}\n" + "\n".join(lines[index + 1 :]) + f"\n{envelope.close(1)}"
-            return f"{first}\n{line}\n{last}"
-    return envelope.wrap(text)
+    return Excerpt(first, elision_line(elided, artifact_id), last)

@@ -4,6 +4,7 @@ Fails closed: a member whose *name* sounds like a secret is replaced whatever it
 secrets, cards, e-mail addresses and phone numbers. Pure. Source: DESIGN §8, GW "Input Redaction".
 """
 
+import math
 import re
 from typing import Any, Final
 
@@ -11,20 +12,22 @@ MARK: Final = "[REDACTED]"
 MAXIMUM_TEXT: Final = 2_000
 MAXIMUM_MEMBERS: Final = 200
 MAXIMUM_DEPTH: Final = 12
+_MARGIN: Final = 1_000
 
 _SECRET_NAME: Final = re.compile(
-    r"passw|passphrase|secret|token|api_?key|apikey|authori[sz]ation|cookie|credential|private_?key|session_?key|"
-    r"access_?key|\bpin\b|\bcvv\b|\bcvc\b|ssn|social_?security|tax_?id|iban|card_?number|account_?number",
+    r"passw|passphrase|secret|token|(?:api|private|session|access)[ _-]?key|authori[sz]ation|cookie|credential|"
+    r"(?<![a-z])(?:pin|cvv|cvc)(?![a-z])|ssn|social[ _-]?security|tax[ _-]?id|iban|(?:card|account)[ _-]?number",
     re.IGNORECASE,
 )
 _SECRET_TEXT: Final = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{20,}|"
+    r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)|"
+    r"\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{20,}|"
     r"\bxox[abprs]-[\w-]{10,}|\bsk-[\w-]{16,}|\bsk_(?:live|test)_\w{10,}|\bglpat-[\w-]{16,}|\bnpm_\w{30,}|"
     r"\btsk_[0-9a-z]{8}_[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}|\b[Bb]earer\s+[\w.~+/-]{12,}=*|"
     r"\w+://[^\s/:@]{1,64}:[^\s/@]{1,128}@",
 )
 _EMAIL: Final = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b")
-_DIGITS: Final = re.compile(r"(?<![\w.])\+?\d(?:[ ().-]?\d){8,18}(?![\w])")
+_DIGITS: Final = re.compile(r"(?<![\w.])\+?\(?\d(?:[ ().-]{0,2}\d){8,18}(?![\w])")
 
 
 def redact(value: Any, *, depth: int = 1) -> Any:
@@ -40,12 +43,13 @@ def redact(value: Any, *, depth: int = 1) -> Any:
         return MARK if depth > MAXIMUM_DEPTH else [redact(item, depth=depth + 1) for item in value[:MAXIMUM_MEMBERS]]
     if isinstance(value, int) and not isinstance(value, bool) and len(str(abs(value))) > 12:
         return _long_number(str(value), value)
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def redact_text(text: str) -> str:
     """Replace secrets and personal data, cut to 2,000 characters; NUL and lone surrogates go (jsonb refuses them)."""
-    cut = text[:MAXIMUM_TEXT].replace("\0", "\N{SYMBOL FOR NULL}")
+    cut = text[: _before_a_straddling_match(text) if len(text) > MAXIMUM_TEXT else MAXIMUM_TEXT]
+    cut = cut.replace("\0", "\N{SYMBOL FOR NULL}")
     if not cut.isascii():
         cut = cut.encode("utf-8", "replace").decode("utf-8")
     if cut.isalpha():
@@ -53,7 +57,17 @@ def redact_text(text: str) -> str:
     found = _SECRET_TEXT.sub(MARK, cut)
     found = _EMAIL.sub(MARK, found)
     found = _DIGITS.sub(_card_or_phone, found)
-    return found if len(text) <= MAXIMUM_TEXT else f"{found}... [{len(text) - MAXIMUM_TEXT} more characters]"
+    return found if len(text) <= MAXIMUM_TEXT else f"{found}... [{len(text) - len(cut)} more characters]"
+
+
+def _before_a_straddling_match(text: str) -> int:
+    """Cut before what the limit would split: half a secret is no longer recognized, and is still a secret."""
+    window, limit = text[: MAXIMUM_TEXT + _MARGIN], MAXIMUM_TEXT
+    spans = [match.span() for pattern in (_SECRET_TEXT, _EMAIL, _DIGITS) for match in pattern.finditer(window)]
+    for start, end in sorted(spans, key=lambda span: -span[1]):
+        if start < limit < end:
+            limit = start
+    return limit
 
 
 def passes_luhn(digits: str) -> bool:

@@ -108,6 +108,8 @@ def _control_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
     listed = spec.name in names.CONTROL_TOOLS
     if listed != (spec.kind is ToolKind.CONTROL):
         yield "control.closed_set", "the set of control tools is closed at build time"
+    if not listed and names.domain_of(spec.name) in names.CONTROL_DOMAINS:
+        yield "control.domain", "this domain holds control tools only"
     if spec.kind is not ToolKind.CONTROL:
         return
     if spec.side_effect is not SideEffectClass.NONE:

@@ -70,23 +70,30 @@ END $$;
 CREATE OR REPLACE FUNCTION toolsys_step_of(p_tenant text, p_step uuid, p_invocation uuid,
     OUT step jsonb, OUT body bytea, OUT facts jsonb) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    st run_steps;
+    v_call_id text;
+    v_index int;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
-    SELECT jsonb_build_object('id', st.id, 'run_id', st.run_id, 'number', st.step_number, 'body_hash', st.body_hash,
-            'call_count', st.call_count, 'context_trust', st.context_trust, 'origin_trust', st.origin_trust,
-            'parallel_group', st.parallel_group, 'correlation_id', st.correlation_id, 'api_key_id', st.api_key_id,
-            'call_index', i.call_index, 'call_id', i.call_id,
-            'calls', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'index', c.call_index,
-                    'status', c.status) ORDER BY c.call_index), '[]')
-                FROM tool_invocations c WHERE c.tenant_id = p_tenant AND c.run_id = st.run_id
-                  AND c.step_number = st.step_number)),
-        st.body
-    INTO step, body
-    FROM run_steps st
-    LEFT JOIN tool_invocations i ON i.tenant_id = p_tenant AND i.id = p_invocation
-    WHERE st.tenant_id = p_tenant AND st.id = coalesce(p_step, i.step_id);
-    IF step->>'call_id' IS NOT NULL THEN
-        facts := toolsys_facts(p_tenant, (step->>'run_id')::uuid, (step->>'number')::int, step->>'call_id');
+    IF p_invocation IS NOT NULL THEN
+        SELECT i.step_id, i.call_id, i.call_index INTO p_step, v_call_id, v_index
+        FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_invocation;
+    END IF;
+    SELECT * INTO st FROM run_steps s WHERE s.tenant_id = p_tenant AND s.id = p_step;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    body := st.body;
+    step := jsonb_build_object('id', st.id, 'run_id', st.run_id, 'number', st.step_number,
+        'body_hash', st.body_hash, 'call_count', st.call_count, 'context_trust', st.context_trust,
+        'origin_trust', st.origin_trust, 'parallel_group', st.parallel_group, 'correlation_id', st.correlation_id,
+        'api_key_id', st.api_key_id, 'call_index', v_index,
+        'calls', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'index', c.call_index)), '[]')
+            FROM tool_invocations c
+            WHERE c.tenant_id = p_tenant AND c.run_id = st.run_id AND c.step_number = st.step_number));
+    IF v_call_id IS NOT NULL THEN
+        facts := toolsys_facts(p_tenant, st.run_id, st.step_number, v_call_id);
     END IF;
 END $$;
 

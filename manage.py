@@ -10,10 +10,10 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     if sys.argv[1:2] == ["up"]:
         # Its environment does not exist before it has started the servers, and a small supervisor is a robust one.
-        from config.up import main as up  # noqa: PLC0415
+        from config.up import main as up
 
         return up(sys.argv[2:])
-    from django.core.management import execute_from_command_line  # noqa: PLC0415
+    from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
     return 0

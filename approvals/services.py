@@ -39,8 +39,8 @@ def decide(
             raise Problem("approval.changed")
         seat = _seat(request, user)
         ApprovalVote.objects.create(
-            tenant_id=tenant_id, request=request, user=user, seat=seat, is_approval=is_approval, note=note.strip()[:2000],
-            digest=digest,
+            tenant_id=tenant_id, request=request, user=user, seat=seat, is_approval=is_approval,
+            note=note.strip()[:2000], digest=digest,
         )  # fmt: skip
         return decisions.record_decision(request, user=user, is_approval=is_approval)
 

@@ -13,4 +13,4 @@ class ConfigConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the system checks: Django offers no other place."""
-        from config import checks  # noqa: F401, PLC0415
+        from config import checks  # noqa: F401

@@ -97,13 +97,13 @@ def _seed_agent(tenant_id: str) -> None:
 def _seed_servers() -> None:
     numbers = settings.TOOLSYS
     _register(ServerConfig(
-        tenant_id=ACME, server_id="time", transport=Transport.STDIO, endpoint="time", is_stateless=True, classification=READ,
-        command=wiring.stdio_commands().get("time"),
+        tenant_id=ACME, server_id="time", transport=Transport.STDIO, endpoint="time", is_stateless=True,
+        classification=READ,        command=wiring.stdio_commands().get("time"),
     ))  # fmt: skip
     if numbers.demo_mcp_url:
         _register(ServerConfig(
-            tenant_id=ACME, server_id="excel", transport=Transport.HTTP, endpoint=numbers.demo_mcp_url, is_stateless=True,
-            classification=OWN_FILES,
+            tenant_id=ACME, server_id="excel", transport=Transport.HTTP, endpoint=numbers.demo_mcp_url,
+            is_stateless=True, classification=OWN_FILES,
         ))  # fmt: skip
 
 

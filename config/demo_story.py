@@ -184,7 +184,9 @@ def submit_it_again(stage: Stage) -> None:
     held: Answer = stage.marks["held"]
     answer = stage.propose(TOOL, {"line": stage.marks["line"]}, step=stage.step)
     stage.expect(answer.call["invocation_id"] == held.call["invocation_id"], "it is the same invocation")
-    stage.expect(answer.call["is_replay"] and answer.call["outcome"]["status"] == "succeeded", "its outcome is replayed")
+    stage.expect(
+        answer.call["is_replay"] and answer.call["outcome"]["status"] == "succeeded", "its outcome is replayed"
+    )
     stage.expect(stage.effects(stage.marks["line"]) == 1, "the effect log still has one line")
 
 
@@ -210,7 +212,9 @@ def kill_the_worker(stage: Stage) -> None:
         _release(stage)
     bound = stage.lease_seconds + 2 * stage.sweep_seconds
     first = _settled(stage, sent, bound + 15)
-    stage.expect(time.monotonic() - killed <= bound + POLL_SECONDS, f"settled within lease and two sweeps ({bound:.0f} s)")
+    stage.expect(
+        time.monotonic() - killed <= bound + POLL_SECONDS, f"settled within lease and two sweeps ({bound:.0f} s)"
+    )
     stage.expect(first["outcome"]["status"] == "uncertain", "past the watermark: uncertain, for a person to resolve")
     second = _settled(stage, waiting, bound + 15)
     stage.expect(second["outcome"]["status"] == "succeeded", "before the watermark: executed again, and it succeeded")

@@ -1,7 +1,8 @@
 """Every environment variable of the program, typed, in one place; the only reader of the environment.
 
 All faults of all variables are reported in one error that names each variable and never shows a value. When
-neither DATABASE_URL nor REDIS_URL is set, the record of a running `manage.py up` on the same data folder supplies what is unset.
+neither DATABASE_URL nor REDIS_URL is set, the record of a running `manage.py up` on the same data folder supplies
+what is unset.
 Imported by `config.settings` only.
 """
 

@@ -172,7 +172,7 @@ def _spawn(program: Program, log: IO[bytes]) -> subprocess.Popen[bytes]:
             cwd=program.folder,
             start_new_session=True,
             # Only processes without other threads call this: the hook is safe.
-            preexec_fn=dies_with_parent(program.stop_signal),  # noqa: PLW1509
+            preexec_fn=dies_with_parent(program.stop_signal),
             **as_account(program.account),
         )
     except OSError as error:
@@ -328,8 +328,8 @@ class Supervisor:
 
     def _listen(self) -> tuple[socket.socket, dict[signal.Signals, object]]:
         bell, ringer = socket.socketpair()
-        bell.setblocking(False)
-        ringer.setblocking(False)
+        bell.setblocking(False)  # noqa: FBT003 - positional only
+        ringer.setblocking(False)  # noqa: FBT003
         self._ringer = ringer
         self._previous_fd = signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False)
         previous: dict[signal.Signals, object] = {}

@@ -78,7 +78,7 @@ def open_workbench(
 class _NoConnections:
     """The web process resolves tools and hands their calls off; it never reaches for a connection."""
 
-    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:  # noqa: ARG002
+    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:
         raise ServerUnreachable("this process holds no connections", effect="not_applied")
 
 

@@ -67,9 +67,7 @@ class McpTool:
             headers=headers,
         )  # fmt: skip
 
-    def _with_key(
-        self, arguments: JsonObject, meta: dict[str, Any], key: str
-    ) -> tuple[JsonObject, Mapping[str, str]]:
+    def _with_key(self, arguments: JsonObject, meta: dict[str, Any], key: str) -> tuple[JsonObject, Mapping[str, str]]:
         """Put the application's key where the operator said that this server takes it."""
         place, name = self.server.key_place, self.server.key_name
         if place is KeyPlace.ARGUMENT:

@@ -90,8 +90,6 @@ def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[s
     return Tenancy(tenant_id, name.title(), agent, principal, key, session, run, house.runtime)
 
 
-
-
 def approve(tenancy: Tenancy, held: Disposition, *, digest: str | None = None) -> None:
     """Put the request into the state that a decision leaves it in."""
     with tenant_transaction(tenancy.id):

@@ -52,7 +52,9 @@ def _migrated_template() -> str:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     name = f"template_{digest}"
     with psycopg.connect(_address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
-        known = [row[0] for row in owner.execute("SELECT datname FROM pg_database WHERE datname ~ '^(template_|making_)'")]
+        known = [
+            row[0] for row in owner.execute("SELECT datname FROM pg_database WHERE datname ~ '^(template_|making_)'")
+        ]
         if name in known:
             return name
         for other in set(known) - {"template_0", "template_1"}:

@@ -11,8 +11,8 @@ from django import forms
 from django.contrib import admin, messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.safestring import SafeString
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from toolsys import provisioning, selectors
 from toolsys.console import ReadOnlyAdmin, TenantAdminOnly
@@ -20,7 +20,7 @@ from toolsys.models import Agent, ApiKey, Invocation, Principal, Run
 
 ICONS = {
     "succeeded": "✓", "failed": "✗", "denied": "⊘", "uncertain": "?", "running": "▶", "authorized": "…",
-    "waiting_for_approval": "⏸", "proposed": "…", "unavailable": "✗",
+    "waiting_for_approval": "‖", "proposed": "…", "unavailable": "✗",
 }  # fmt: skip
 
 
@@ -44,7 +44,7 @@ class InvocationAdmin(ReadOnlyAdmin):
     @admin.display(description="took")
     def duration(self, row: Invocation) -> str:
         if row.completed_at is None:
-            return "–"
+            return "-"
         return f"{(row.completed_at - row.created_at).total_seconds() * 1000:,.0f} ms"
 
     def change_view(

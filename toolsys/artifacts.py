@@ -11,8 +11,8 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import Storage
 
 from toolsys.domain.calls import Claim
-from toolsys.domain.context import ArtifactWriter
 from toolsys.domain.canonical import sha256_hex
+from toolsys.domain.context import ArtifactWriter
 from toolsys.domain.results import ArtifactRef
 from toolsys.domain.trust import TrustLevel
 from toolsys.models import Artifact

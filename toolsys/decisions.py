@@ -27,9 +27,7 @@ class LockedRequest:
 
 def lock_request(request_id: UUID) -> LockedRequest:
     """Transaction: needs one, of the tenant. Raises: Problem (request.not_found)."""
-    expired = models.ExpressionWrapper(
-        models.Q(expires_at__lte=database.now()), output_field=models.BooleanField()
-    )
+    expired = models.ExpressionWrapper(models.Q(expires_at__lte=database.now()), output_field=models.BooleanField())
     found = ApprovalRequest.objects.select_for_update().annotate(expired_now=expired).filter(pk=request_id).first()
     if found is None:
         raise Problem("request.not_found")

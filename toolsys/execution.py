@@ -100,7 +100,7 @@ class WorkerExecution:
                 kind=ToolFailureKind.TRANSPORT, reason_code=absence.reason_code, detail=absence.detail
             )
             return ToolResult(ok=False, failure=failure)
-        except Exception as error:  # noqa: BLE001 - a tool is code that we did not write: whatever it raises is a failure
+        except Exception as error:
             log.exception("tool %s raised", tool.spec.name)
             return _failed(ToolFailureKind.INTERNAL, type(error).__name__)
 

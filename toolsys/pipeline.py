@@ -48,7 +48,7 @@ def run(call: ProposedCall, runtime: Runtime) -> Disposition:
         return claim
     case.claim = claim
     if steps.is_unrepeatable(case):
-        case.output = steps.conclude_uncertain(case)
+        case.output = steps.conclude_uncertain()
         return store.commit_result(case)  # COMMIT
     with runtime.execution.keeping(claim):
         context = steps.execution_context(case, runtime)
@@ -76,5 +76,7 @@ def _without_sending(case: Case, why: str, runtime: Runtime) -> Disposition:
         case.output = steps.conclude_cancelled(case)
         return runtime.store.commit_result(case)
     if why in {"authz_epoch", "switch"} and runtime.store.commit_release(case.claim, 0.0):
-        return run(replace(case.call, prefetched=None), runtime)  # re-enter at step 6 with fresh facts; claims are bounded
+        return run(
+            replace(case.call, prefetched=None), runtime
+        )  # re-enter at step 6 with fresh facts; claims are bounded
     return Disposition(case.claim.invocation_id, Progress.IN_FLIGHT)

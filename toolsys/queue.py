@@ -54,5 +54,3 @@ def enqueue(path: str, *arguments: str, job_id: str | None = None) -> None:
 
 def depth() -> int:
     return len(call_queue())
-
-

@@ -113,5 +113,7 @@ class Registry:
 
 def pin_of(specs: Sequence[ToolSpec]) -> tuple[JsonObject, str]:
     """Return what a session stores and the hash that addresses exactly this set."""
-    pinned = {spec.name: spec.model_dump(mode="json") | {"required_scopes": sorted(spec.required_scopes)} for spec in specs}
+    pinned = {
+        spec.name: spec.model_dump(mode="json") | {"required_scopes": sorted(spec.required_scopes)} for spec in specs
+    }
     return pinned, canonical.sha256_hex(canonical.canonical_bytes(pinned))

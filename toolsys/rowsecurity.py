@@ -159,14 +159,11 @@ class RaisesAuthzEpoch(_Sql):
         model = state.apps.get_model(app_label, self.name)
         table, columns = model._meta.db_table, ", ".join(self.columns)
         if not _has_tenant(model):
-            return [
-                f"CREATE TRIGGER raises_authz_epoch BEFORE UPDATE OF {columns} ON {table} "
-                "FOR EACH ROW EXECUTE FUNCTION toolsys_raise_own_epoch()"
-            ]
-        return [
-            f"CREATE TRIGGER raises_authz_epoch AFTER DELETE OR UPDATE OF {columns} ON {table} "
-            "FOR EACH ROW EXECUTE FUNCTION toolsys_raise_authz_epoch()"
-        ]
+            when, function = "BEFORE UPDATE", "toolsys_raise_own_epoch"
+        else:
+            when, function = "AFTER DELETE OR UPDATE", "toolsys_raise_authz_epoch"
+        trigger = f"CREATE TRIGGER raises_authz_epoch {when} OF {columns} ON {table} FOR EACH ROW"
+        return [f"{trigger} EXECUTE FUNCTION {function}()"]
 
     def backwards(self, app_label: str, state: Any) -> list[str]:
         return [f"DROP TRIGGER raises_authz_epoch ON {state.apps.get_model(app_label, self.name)._meta.db_table}"]

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from toolsys import outputs, validation
 from toolsys.domain import canonical, idempotency, reasons, recovery
-from toolsys.domain.calls import BoundedOutput, Decision, Disposition, Progress, ProposedAction
+from toolsys.domain.calls import Approval, BoundedOutput, Decision, Disposition, Progress, ProposedAction
 from toolsys.domain.canonical import NotCanonical
 from toolsys.domain.context import ExecutionTarget, Principal, ToolExecutionContext
 from toolsys.domain.recovery import RecoveryAction
@@ -19,8 +19,8 @@ from toolsys.ports import (
     ApprovalDesk,
     ApprovalTerms,
     Case,
-    NotAvailable,
     Normalized,
+    NotAvailable,
     PolicyGate,
     Runtime,
     Tool,
@@ -41,13 +41,9 @@ def standing_of(case: Case, runtime: Runtime) -> Disposition | None:
     if row is None:
         return None
     if row.status.is_terminal:
-        return Disposition(
-            row.id, Progress.SETTLED, row.outcome_status, row.reason_code, is_replay=True
-        )
-    if row.suspended_kind is not None:
-        return Disposition(row.id, Progress.SUSPENDED)
-    if row.is_lease_live:
-        return Disposition(row.id, Progress.IN_FLIGHT)
+        return Disposition(row.id, Progress.SETTLED, row.outcome_status, row.reason_code, is_replay=True)
+    if row.suspended_kind is not None or row.is_lease_live:
+        return Disposition(row.id, Progress.IN_FLIGHT if row.is_lease_live else Progress.SUSPENDED)
     approval = case.facts.approval
     if row.status is InvocationStatus.WAITING_FOR_APPROVAL and approval is not None:
         undecided = approval.status is ApprovalStatus.PENDING and not approval.is_expired
@@ -184,17 +180,21 @@ def request_approval(case: Case, desk: ApprovalDesk) -> ApprovalTerms | None:
         return None
     if approval.status is ApprovalStatus.REJECTED:
         raise Refused(approval.rejection_code or "policy.approval.rejected")
-    if approval.status is ApprovalStatus.EXPIRED or (
-        approval.status is ApprovalStatus.PENDING and approval.is_expired
-    ):
-        raise Refused("policy.approval.expired")
+    _check_time(approval)
     if approval.status is ApprovalStatus.VOIDED or approval.digest != approval_digest(case):
         raise Refused("policy.approval.voided", "what was approved is not what would be done")
     if verdict.rank > approval.verdict.rank:
         raise Refused("policy.approval.not_covering", f"{approval.verdict} does not cover {verdict}")
+    return None
+
+
+def _check_time(approval: Approval) -> None:
+    """Two times: one to decide, one to use what was decided."""
+    undecided = approval.status is ApprovalStatus.PENDING and approval.is_expired
+    if approval.status is ApprovalStatus.EXPIRED or undecided:
+        raise Refused("policy.approval.expired")
     if approval.status is ApprovalStatus.APPROVED and not approval.is_consumable:
         raise Refused("policy.approval.expired", "approved, and not used in time")
-    return None
 
 
 def approval_digest(case: Case) -> str:
@@ -301,8 +301,8 @@ def _repeats_are_unsafe(case: Case) -> bool:
     return recovery.recover(declared, effect_sent=True) is RecoveryAction.UNCERTAIN
 
 
-def conclude_uncertain(case: Case, detail: str = "an earlier attempt may have been felt") -> BoundedOutput:
-    return _ending("tool.outcome_unknown", detail)
+def conclude_uncertain() -> BoundedOutput:
+    return _ending("tool.outcome_unknown", "an earlier attempt may have been felt")
 
 
 def conclude_unavailable(case: Case, absence: Exception) -> BoundedOutput:
@@ -353,6 +353,8 @@ def _effect_sent(case: Case) -> bool:
 
 def _is_withdrawn(case: Case) -> bool:
     row = case.row
-    return case.facts.run.is_cancelled or case.facts.run.is_expired or (
-        row is not None and row.cancel_requested_at is not None
+    return (
+        case.facts.run.is_cancelled
+        or case.facts.run.is_expired
+        or (row is not None and row.cancel_requested_at is not None)
     )

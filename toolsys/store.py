@@ -20,7 +20,6 @@ from toolsys.kept import Kept
 from toolsys.ports import Case, Clock, Fence, Ids, Limits, Normalized, Probe, Sealer
 from toolsys.problems import Problem
 
-
 STANDINGS_KEPT: Final = 4096
 
 
@@ -109,7 +108,8 @@ class SqlStore:
         answer = self._call(
             "claim", case.call.name, "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (case.call.tenant_id, row.id, row.claim_epoch, self.worker, self.limits.lease_seconds,
-             case.facts.authz_epoch, case.facts.run.deadline_at, self.limits.max_claims, self.limits.claim_cap_per_tenant),
+             case.facts.authz_epoch, case.facts.run.deadline_at, self.limits.max_claims,
+             self.limits.claim_cap_per_tenant),
         )  # fmt: skip
         match answer.get("refused"):
             case None:
@@ -300,5 +300,3 @@ def _keyed(case: Case) -> Normalized:
     data = _argument_bytes(case)
     hashed = case.call.raw_hash if data is None else canonical.sha256_hex(data)
     return steps.normalized(case, data or b"", hashed or canonical.sha256_hex(b""))
-
-

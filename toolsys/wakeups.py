@@ -98,7 +98,9 @@ class Waiter:
     def __init__(self, event: threading.Event) -> None:
         self._event = event
 
-    def until[T](self, read: Callable[[], T], is_done: Callable[[T], bool], seconds: float, clock: Callable[[], float]) -> T:
+    def until[T](
+        self, read: Callable[[], T], is_done: Callable[[T], bool], seconds: float, clock: Callable[[], float]
+    ) -> T:
         """Read after each wake-up until done or out of time; returns what was read last."""
         end = clock() + seconds
         while True:

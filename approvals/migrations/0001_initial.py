@@ -2,38 +2,65 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import toolsys.ids
-from toolsys.rowsecurity import AppendOnly, TenantTables
 from django.conf import settings
 from django.db import migrations, models
 
+import toolsys.ids
+from toolsys.rowsecurity import AppendOnly, TenantTables
+
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('toolsys', '0001_initial'),
+        ("toolsys", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='ApprovalVote',
+            name="ApprovalVote",
             fields=[
-                ('id', models.UUIDField(default=toolsys.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('seat', models.TextField()),
-                ('is_approval', models.BooleanField()),
-                ('note', models.TextField(blank=True)),
-                ('digest', models.TextField()),
-                ('request', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='toolsys.approvalrequest')),
-                ('tenant', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='toolsys.tenant')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.UUIDField(default=toolsys.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
+                ("seat", models.TextField()),
+                ("is_approval", models.BooleanField()),
+                ("note", models.TextField(blank=True)),
+                ("digest", models.TextField()),
+                (
+                    "request",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="toolsys.approvalrequest",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="toolsys.tenant",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
             ],
             options={
-                'db_table': 'approval_votes',
-                'constraints': [models.UniqueConstraint(fields=('tenant', 'request', 'user'), name='person_votes_once')],
+                "db_table": "approval_votes",
+                "constraints": [
+                    models.UniqueConstraint(fields=("tenant", "request", "user"), name="person_votes_once")
+                ],
             },
         ),
         TenantTables(["ApprovalVote"]),

@@ -15,88 +15,199 @@ GUARDS = Path(__file__).parent.parent / "sql" / "10_guards.sql"
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('toolsys', '0001_initial'),
+        ("toolsys", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='CatalogTool',
+            name="CatalogTool",
             fields=[
-                ('id', models.UUIDField(default=toolsys.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('server_id', models.TextField()),
-                ('catalog_hash', models.TextField()),
-                ('remote_name', models.TextField()),
-                ('registry_name', models.TextField()),
-                ('description', models.TextField(blank=True)),
-                ('input_schema', models.JSONField()),
-                ('claims', models.JSONField(default=dict)),
-                ('is_application_only', models.BooleanField(default=False)),
-                ('discovered_at', models.DateTimeField()),
-                ('withdrawn_at', models.DateTimeField(null=True)),
-                ('tenant', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='toolsys.tenant')),
+                ("id", models.UUIDField(default=toolsys.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
+                ("server_id", models.TextField()),
+                ("catalog_hash", models.TextField()),
+                ("remote_name", models.TextField()),
+                ("registry_name", models.TextField()),
+                ("description", models.TextField(blank=True)),
+                ("input_schema", models.JSONField()),
+                ("claims", models.JSONField(default=dict)),
+                ("is_application_only", models.BooleanField(default=False)),
+                ("discovered_at", models.DateTimeField()),
+                ("withdrawn_at", models.DateTimeField(null=True)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="toolsys.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'catalog tool',
-                'db_table': 'mcp_tool_catalog',
-                'indexes': [models.Index(fields=['tenant', 'server_id', 'catalog_hash', 'registry_name'], name='mcp_tool_by_pin')],
-                'constraints': [models.UniqueConstraint(fields=('tenant', 'server_id', 'catalog_hash', 'remote_name'), name='mcp_tool_is_unique_in_generation')],
+                "verbose_name": "catalog tool",
+                "db_table": "mcp_tool_catalog",
+                "indexes": [
+                    models.Index(
+                        fields=["tenant", "server_id", "catalog_hash", "registry_name"], name="mcp_tool_by_pin"
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "server_id", "catalog_hash", "remote_name"),
+                        name="mcp_tool_is_unique_in_generation",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='McpServer',
+            name="McpServer",
             fields=[
-                ('id', models.UUIDField(default=toolsys.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('server_id', models.TextField(help_text="The second segment of its tools' names.")),
-                ('transport', models.TextField(choices=[('stdio', 'stdio'), ('http', 'http')])),
-                ('endpoint', models.TextField(help_text="A URL; for stdio, the name of an entry of the deployment's stdio servers.")),
-                ('auth_scheme', models.TextField(choices=[('none', 'none'), ('bearer', 'bearer'), ('header', 'header'), ('oauth2_client', 'oauth2 client'), ('env', 'env')], default=mcpcatalog.remote.AuthScheme['NONE'])),
-                ('auth_name', models.TextField(blank=True, help_text="The header's name, or the variable's.", null=True)),
-                ('credential_ref', models.TextField(blank=True, null=True)),
-                ('token_endpoint', models.TextField(blank=True, null=True)),
-                ('token_scopes', models.JSONField(blank=True, null=True)),
-                ('side_effect', models.TextField(choices=[('none', 'none'), ('workspace_read', 'workspace read'), ('workspace_write', 'workspace write'), ('network_read', 'network read'), ('external_read', 'external read'), ('external_write', 'external write')], default=toolsys.domain.spec.SideEffectClass['EXTERNAL_WRITE'])),
-                ('risk', models.TextField(choices=[('low', 'low'), ('medium', 'medium'), ('high', 'high')], default=toolsys.domain.spec.RiskLevel['HIGH'])),
-                ('idempotency', models.TextField(choices=[('read_only', 'read only'), ('idempotent', 'idempotent'), ('conditionally_idempotent', 'conditionally idempotent'), ('non_idempotent', 'non idempotent')], default=toolsys.domain.spec.IdempotencyClass['NON_IDEMPOTENT'])),
-                ('required_scopes', models.JSONField(blank=True, default=list)),
-                ('timeout_seconds', models.IntegerField(default=30)),
-                ('maximum_output_bytes', models.BigIntegerField(default=65536)),
-                ('mode', models.TextField(choices=[('discovered', 'discovered'), ('fixed', 'fixed')], default=mcpcatalog.remote.CatalogMode['DISCOVERED'])),
-                ('fixed_tools', models.JSONField(blank=True, default=list)),
-                ('key_place', models.TextField(choices=[('none', 'none'), ('argument', 'argument'), ('header', 'header'), ('meta', 'meta')], default=mcpcatalog.remote.KeyPlace['NONE'])),
-                ('key_name', models.TextField(blank=True, default='')),
-                ('is_stateless', models.BooleanField(default=False, help_text='Sessions may share one connection.')),
-                ('enabled', models.BooleanField(default=True)),
-                ('negotiated_revision', models.TextField(blank=True, default='', editable=False)),
-                ('catalog_hash', models.TextField(blank=True, default='', editable=False)),
-                ('discovered_fingerprint', models.TextField(blank=True, default='', editable=False)),
-                ('last_discovered_at', models.DateTimeField(editable=False, null=True)),
-                ('last_failed_at', models.DateTimeField(editable=False, null=True)),
-                ('last_failure_code', models.TextField(blank=True, default='', editable=False)),
-                ('last_failure_detail', models.TextField(blank=True, default='', editable=False)),
-                ('consecutive_failures', models.IntegerField(default=0, editable=False)),
-                ('server_claims', models.JSONField(default=dict, editable=False)),
-                ('rejected_tools', models.JSONField(default=list, editable=False)),
-                ('tenant', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='toolsys.tenant')),
+                ("id", models.UUIDField(default=toolsys.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
+                ("server_id", models.TextField(help_text="The second segment of its tools' names.")),
+                ("transport", models.TextField(choices=[("stdio", "stdio"), ("http", "http")])),
+                (
+                    "endpoint",
+                    models.TextField(
+                        help_text="A URL; for stdio, the name of an entry of the deployment's stdio servers."
+                    ),
+                ),
+                (
+                    "auth_scheme",
+                    models.TextField(
+                        choices=[
+                            ("none", "none"),
+                            ("bearer", "bearer"),
+                            ("header", "header"),
+                            ("oauth2_client", "oauth2 client"),
+                            ("env", "env"),
+                        ],
+                        default=mcpcatalog.remote.AuthScheme["NONE"],
+                    ),
+                ),
+                (
+                    "auth_name",
+                    models.TextField(blank=True, help_text="The header's name, or the variable's.", null=True),
+                ),
+                ("credential_ref", models.TextField(blank=True, null=True)),
+                ("token_endpoint", models.TextField(blank=True, null=True)),
+                ("token_scopes", models.JSONField(blank=True, null=True)),
+                (
+                    "side_effect",
+                    models.TextField(
+                        choices=[
+                            ("none", "none"),
+                            ("workspace_read", "workspace read"),
+                            ("workspace_write", "workspace write"),
+                            ("network_read", "network read"),
+                            ("external_read", "external read"),
+                            ("external_write", "external write"),
+                        ],
+                        default=toolsys.domain.spec.SideEffectClass["EXTERNAL_WRITE"],
+                    ),
+                ),
+                (
+                    "risk",
+                    models.TextField(
+                        choices=[("low", "low"), ("medium", "medium"), ("high", "high")],
+                        default=toolsys.domain.spec.RiskLevel["HIGH"],
+                    ),
+                ),
+                (
+                    "idempotency",
+                    models.TextField(
+                        choices=[
+                            ("read_only", "read only"),
+                            ("idempotent", "idempotent"),
+                            ("conditionally_idempotent", "conditionally idempotent"),
+                            ("non_idempotent", "non idempotent"),
+                        ],
+                        default=toolsys.domain.spec.IdempotencyClass["NON_IDEMPOTENT"],
+                    ),
+                ),
+                ("required_scopes", models.JSONField(blank=True, default=list)),
+                ("timeout_seconds", models.IntegerField(default=30)),
+                ("maximum_output_bytes", models.BigIntegerField(default=65536)),
+                (
+                    "mode",
+                    models.TextField(
+                        choices=[("discovered", "discovered"), ("fixed", "fixed")],
+                        default=mcpcatalog.remote.CatalogMode["DISCOVERED"],
+                    ),
+                ),
+                ("fixed_tools", models.JSONField(blank=True, default=list)),
+                (
+                    "key_place",
+                    models.TextField(
+                        choices=[("none", "none"), ("argument", "argument"), ("header", "header"), ("meta", "meta")],
+                        default=mcpcatalog.remote.KeyPlace["NONE"],
+                    ),
+                ),
+                ("key_name", models.TextField(blank=True, default="")),
+                ("is_stateless", models.BooleanField(default=False, help_text="Sessions may share one connection.")),
+                ("enabled", models.BooleanField(default=True)),
+                ("negotiated_revision", models.TextField(blank=True, default="", editable=False)),
+                ("catalog_hash", models.TextField(blank=True, default="", editable=False)),
+                ("discovered_fingerprint", models.TextField(blank=True, default="", editable=False)),
+                ("last_discovered_at", models.DateTimeField(editable=False, null=True)),
+                ("last_failed_at", models.DateTimeField(editable=False, null=True)),
+                ("last_failure_code", models.TextField(blank=True, default="", editable=False)),
+                ("last_failure_detail", models.TextField(blank=True, default="", editable=False)),
+                ("consecutive_failures", models.IntegerField(default=0, editable=False)),
+                ("server_claims", models.JSONField(default=dict, editable=False)),
+                ("rejected_tools", models.JSONField(default=list, editable=False)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="toolsys.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'MCP server',
-                'db_table': 'mcp_servers',
-                'constraints': [models.UniqueConstraint(fields=('tenant', 'server_id'), name='mcp_server_id_is_unique')],
+                "verbose_name": "MCP server",
+                "db_table": "mcp_servers",
+                "constraints": [
+                    models.UniqueConstraint(fields=("tenant", "server_id"), name="mcp_server_id_is_unique")
+                ],
             },
         ),
         TenantTables(["McpServer", "CatalogTool"], leaves=["McpServer", "CatalogTool"]),
         RaisesAuthzEpoch(
             "McpServer",
             [
-                "server_id", "transport", "endpoint", "auth_scheme", "auth_name", "credential_ref", "token_endpoint",
-                "token_scopes", "side_effect", "risk", "idempotency", "required_scopes", "timeout_seconds",
-                "maximum_output_bytes", "mode", "fixed_tools", "key_place", "key_name", "is_stateless", "enabled",
+                "server_id",
+                "transport",
+                "endpoint",
+                "auth_scheme",
+                "auth_name",
+                "credential_ref",
+                "token_endpoint",
+                "token_scopes",
+                "side_effect",
+                "risk",
+                "idempotency",
+                "required_scopes",
+                "timeout_seconds",
+                "maximum_output_bytes",
+                "mode",
+                "fixed_tools",
+                "key_place",
+                "key_name",
+                "is_stateless",
+                "enabled",
                 "catalog_hash",
             ],
         ),

@@ -36,7 +36,9 @@ def serve() -> None:
     while True:
         popped = queue.blpop([QUEUE], 0)
         identifier = popped[1].decode()
-        database.execute("UPDATE bench_floor SET state = 'running' WHERE id = %s AND state = 'authorized'", (identifier,))
+        database.execute(
+            "UPDATE bench_floor SET state = 'running' WHERE id = %s AND state = 'authorized'", (identifier,)
+        )
         database.execute("UPDATE bench_floor SET state = 'done', result = '{\"ok\":true}' WHERE id = %s", (identifier,))
         queue.publish(DONE, identifier)
 

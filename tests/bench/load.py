@@ -17,7 +17,9 @@ class Figures:
     per_second: float
 
     def __str__(self) -> str:
-        return f"p50 {self.p50_ms:6.2f} ms   p99 {self.p99_ms:7.2f} ms   {self.per_second:7.1f}/s   ({self.count} calls)"
+        return (
+            f"p50 {self.p50_ms:6.2f} ms   p99 {self.p99_ms:7.2f} ms   {self.per_second:7.1f}/s   ({self.count} calls)"
+        )
 
 
 def figures(seconds: list[float], elapsed: float) -> Figures:

@@ -39,7 +39,10 @@ def test_the_steps_of_a_call_are_recorded_with_their_times(acme: Tenancy, worker
 
 def test_a_step_goes_on_in_order_and_a_refused_call_does_not_stop_it(acme: Tenancy, worker: Runtime) -> None:
     (first,) = acme.propose(
-        ("demo.echo", {"text": "a"}), ("nope.nothing", {}), ("demo.echo", {"wrong": 1}), ("math.evaluate", {"expression": "2*21"})
+        ("demo.echo", {"text": "a"}),
+        ("nope.nothing", {}),
+        ("demo.echo", {"wrong": 1}),
+        ("math.evaluate", {"expression": "2*21"}),
     )
     done = acme.work(worker, first)
     assert [each.outcome_status for each in done] == [
@@ -108,7 +111,9 @@ class TestAuthorization:
         (denied,) = acme.propose(("demo.external_write", {"line": "y"}), step=2)
         assert denied.reason_code == "policy.scope.missing"
 
-    def test_a_change_between_proposal_and_execution_is_seen_by_the_worker(self, acme: Tenancy, worker: Runtime) -> None:
+    def test_a_change_between_proposal_and_execution_is_seen_by_the_worker(
+        self, acme: Tenancy, worker: Runtime
+    ) -> None:
         (proposed,) = acme.propose(("demo.echo", {"text": "x"}))
         with tenant_transaction(acme.id):
             ApiKey.objects.filter(pk=acme.key.pk).update(revoked_at=timezone.now())
@@ -148,7 +153,9 @@ class TestAuthorization:
 class TestTrust:
     def test_labels_are_believed_only_from_a_key_that_may_assert_them(self, database: None) -> None:
         origins = [
-            tenancy.call(tenancy.propose(("demo.echo", {"text": "x"}), context_trust=(TrustLevel.USER,))[0]).origin_trust
+            tenancy.call(
+                tenancy.propose(("demo.echo", {"text": "x"}), context_trust=(TrustLevel.USER,))[0]
+            ).origin_trust
             for tenancy in (make_tenancy("acme", scopes=["demo.write"]), make_tenancy("acme", scopes=["trust.assert"]))
         ]
         assert origins == ["external_untrusted", "user"]

@@ -1,4 +1,4 @@
-"""The JSON Schemas of what the API answers, for its OpenAPI document. `render.py` makes the answers; a test compares."""
+"""The JSON Schemas of what the API answers, for its OpenAPI document. `render.py` makes the answers."""
 
 from typing import Any, Final
 

@@ -47,7 +47,9 @@ class ApiView(APIView):
 
 def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
     text = json.dumps(body, ensure_ascii=False, default=_plain, separators=(",", ":"))
-    return HttpResponse(text.encode("utf-8", "replace"), content_type="application/json", status=status, headers=headers)
+    return HttpResponse(
+        text.encode("utf-8", "replace"), content_type="application/json", status=status, headers=headers
+    )
 
 
 def _plain(value: Any) -> str:

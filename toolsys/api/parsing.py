@@ -69,7 +69,9 @@ _BAD: Final = _Bad()
 
 def _tolerant(raw: bytes) -> ParsedBody:
     """Parse again, marking what is at fault; outside of a call's arguments it is the envelope's fault."""
-    decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=lambda _: _BAD, parse_float=_float, parse_int=_int)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_pairs, parse_constant=lambda _: _BAD, parse_float=_float, parse_int=_int
+    )
     try:
         value = decoder.decode(raw.decode("utf-8"))
     except (ValueError, RecursionError):

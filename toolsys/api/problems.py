@@ -48,7 +48,7 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
         if isinstance(error, kind):
             return render(request, code)
     if isinstance(error, DatabaseError | redis.RedisError):
-        log.exception("a service did not answer")
+        log.error("a service did not answer", exc_info=error)
         return render(request, "server.unavailable")
     log.error("unexpected error", exc_info=error)
     return render(request, "server.internal")

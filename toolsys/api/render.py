@@ -42,7 +42,9 @@ def run(row: Run) -> JsonObject:
     }  # fmt: skip
 
 
-def step(run_id: Any, number: int, names: Sequence[str], calls: Iterable[CallView], replays: frozenset[Any]) -> JsonObject:
+def step(
+    run_id: Any, number: int, names: Sequence[str], calls: Iterable[CallView], replays: frozenset[Any]
+) -> JsonObject:
     """One step with its calls in order; a call that has not begun stands as `not_started`."""
     known = {view.call_index: view for view in calls}
     shown = [

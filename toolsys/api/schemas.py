@@ -38,7 +38,9 @@ class SessionRequest(_Body):
 
 
 class RunRequest(_Body):
-    manifest: tuple[Glob, ...] | None = Field(None, max_length=256, description="Tools of this run; absent: the whole pin")
+    manifest: tuple[Glob, ...] | None = Field(
+        None, max_length=256, description="Tools of this run; absent: the whole pin"
+    )
     deadline_seconds: float | None = Field(None, gt=0, le=7 * 24 * 3600)
     correlation_id: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")] = ""
 
@@ -49,7 +51,9 @@ class CallRequest(_Body):
     arguments: Annotated[dict[str, Any], BeforeValidator(_parsed)] = Field(
         description="An object, or a JSON string that holds one"
     )
-    argument_trust: dict[str, TrustLevel] = Field(default_factory=dict, description="Believed from keys with trust.assert")
+    argument_trust: dict[str, TrustLevel] = Field(
+        default_factory=dict, description="Believed from keys with trust.assert"
+    )
 
 
 class StepRequest(_Body):

@@ -16,7 +16,8 @@ urlpatterns = [
     path("runs/<uuid:run_id>/steps/<int:step_number>", views_calls.Step.as_view()),
     path("runs/<uuid:run_id>/invocations", views_calls.RunInvocations.as_view()),
     path("invocations/<uuid:invocation_id>", views_calls.Invocation.as_view()),
-    path("openapi.json", SpectacularJSONAPIView.as_view(authentication_classes=[], permission_classes=[]), name="openapi"),
+    path("openapi.json", SpectacularJSONAPIView.as_view(
+        authentication_classes=[], permission_classes=[]), name="openapi"),
     path("docs", SpectacularSwaggerSplitView.as_view(
         url_name="openapi", authentication_classes=[], permission_classes=[]), name="docs"),
     re_path(r"^.*$", problems.not_found),

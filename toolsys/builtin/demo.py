@@ -56,7 +56,9 @@ class DemoExternalWrite:
         except EgressError as silence:
             return _unanswered(silence)
         if answer.status != 200:
-            return failed(ToolFailureKind.UPSTREAM_ERROR, f"status {answer.status}", answer.body.decode("utf-8", "replace"))
+            return failed(
+                ToolFailureKind.UPSTREAM_ERROR, f"status {answer.status}", answer.body.decode("utf-8", "replace")
+            )
         return succeeded(json.loads(answer.body))
 
 

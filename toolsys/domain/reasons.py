@@ -54,9 +54,9 @@ _ROWS: Final = (
     _outcome("tool.succeeded", SUCCEEDED, "Performed.", "TS results"),
     # Denied before a tool ran.
     _outcome("policy.matrix.unknown_tool", DENIED, "Not performed. No such tool is offered here.", "TS Resolution"),
-    _outcome("policy.agent.not_enabled", DENIED, "Not performed. This tool is not enabled for this agent.", "TS step 2"),
+    _outcome("policy.agent.not_enabled", DENIED, "Not performed. This agent may not use this tool.", "TS step 2"),
     _outcome("policy.scope.missing", DENIED, "Not performed. A required permission is missing.", "TS step 3"),
-    _outcome("policy.switch.off", DENIED, "Not performed. Tool execution is switched off.", "DESIGN §5", retryable=True),
+    _outcome("policy.switch.off", DENIED, "Not performed. Execution is switched off.", "DESIGN §5", retryable=True),
     _outcome("policy.feature.disabled", DENIED, "Not performed. Tool execution is not enabled for this organisation.",
              "GW Feature Flag"),
     _outcome("policy.manifest.not_listed", DENIED, "Not performed. This tool is not part of this run.", "GW Manifest"),

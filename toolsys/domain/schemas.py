@@ -33,10 +33,7 @@ def schema_defect(
     """Say why the schema cannot be used, or None. Never fetches and never recurses past `maximum_depth`."""
     if dialect_of(schema) is None:
         return "$schema names a dialect other than draft-07, 2019-09 or 2020-12"
-    depth = 0
-    count = 0
-    for depth, node in _nodes(schema, maximum_depth):
-        count += 1
+    for count, (depth, node) in enumerate(_nodes(schema, maximum_depth), 1):
         if depth > maximum_depth:
             return f"nested deeper than {maximum_depth}"
         if count > MAXIMUM_SUBSCHEMAS:

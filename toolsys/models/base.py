@@ -36,9 +36,7 @@ class CallRecord(TenantOwned):
     A foreign key to the tenant as well would lock the same tenant row in every commit of every call.
     """
 
-    tenant = models.ForeignKey(
-        Tenant, on_delete=models.PROTECT, db_index=False, db_constraint=False, related_name="+"
-    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, db_index=False, db_constraint=False, related_name="+")
 
     class Meta:
         abstract = True

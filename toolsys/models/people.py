@@ -39,7 +39,9 @@ class Principal(TenantOwned):
 
     class Meta:
         db_table = "principals"
-        constraints = [models.UniqueConstraint(fields=["tenant", "external_id"], name="principal_external_id_is_unique")]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "external_id"], name="principal_external_id_is_unique")
+        ]
 
     def __str__(self) -> str:
         return self.display_name or self.external_id

@@ -1,4 +1,4 @@
-"""`manage.py demo`: plays the demonstration against a running `make up`; with `--check` the exit code says how it went."""
+"""`manage.py demo`: plays the demonstration against a running `make up`; the exit code says how it went."""
 
 import os
 import sys

@@ -29,7 +29,7 @@ class Command(BaseCommand):
 def seed() -> dict[str, Any]:
     """Seed the demo tenants; nothing where this installation ships without the demo."""
     try:
-        from config.demo_seed import seed_demo  # noqa: PLC0415
+        from config.demo_seed import seed_demo
     except ModuleNotFoundError as error:
         if error.name != "config.demo_seed":
             raise

@@ -77,9 +77,7 @@ def test_a_child_that_dies_during_a_call_leaves_the_outcome_unknown(bench: Calla
     assert time.monotonic() - started < 4
 
 
-@pytest.mark.parametrize(
-    ("tool", "error"), [("hang", remote.RequestTimeout), ("flood", remote.ResponseTooLarge)]
-)
+@pytest.mark.parametrize(("tool", "error"), [("hang", remote.RequestTimeout), ("flood", remote.ResponseTooLarge)])
 def test_a_child_that_hangs_or_floods_is_bounded(
     bench: Callable[..., Bench], tool: str, error: type[remote.RemoteError]
 ) -> None:

@@ -38,7 +38,7 @@ lint:
 	@sh config/environment.sh tests/requirements.lock
 	$(PYTHON_IN_VENV) -m ruff check .
 	$(PYTHON_IN_VENV) -m ruff format --check .
-	$(PYTHON_IN_VENV) -m mypy
+	$(PYTHON_IN_VENV) -m mypy toolsys approvals mcpcatalog config tests
 	.venv/bin/lint-imports
 	DJANGO_SETTINGS_MODULE=config.settings_static $(PYTHON_IN_VENV) manage.py makemigrations --check --dry-run
 

@@ -7,11 +7,15 @@ database role neither owns tables nor bypasses row-level security.
 from collections.abc import Iterator
 
 import pytest
+from django.conf import settings
 from django.db import connections
 
 from tests.factories import Tenancy, make_tenancy
 from tests.workers import WorkerRuntime
 from toolsys.ports import Runtime
+
+# Passwords of tests protect nothing; the real hasher takes seconds by design.
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(scope="session")

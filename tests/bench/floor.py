@@ -35,7 +35,8 @@ def serve() -> None:
     queue = redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=None)
     while True:
         popped = queue.blpop([QUEUE], 0)
-        identifier = popped[1].decode()
+        assert isinstance(popped, list | tuple)
+        identifier = popped[1].decode()  # type: ignore[union-attr]
         database.execute(
             "UPDATE bench_floor SET state = 'running' WHERE id = %s AND state = 'authorized'", (identifier,)
         )
@@ -51,7 +52,7 @@ def measure(port: int, count: int) -> Figures:
     ready = threading.Event()
 
     def listen() -> None:
-        subscription = queue.pubsub()
+        subscription = queue.pubsub()  # type: ignore[no-untyped-call]
         subscription.subscribe(DONE)
         for message in subscription.listen():
             if message["type"] == "subscribe":

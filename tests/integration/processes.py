@@ -24,7 +24,7 @@ def eventually(is_so: Callable[[], bool], what: str, seconds: float = PATIENCE_S
 def is_alive(pid: int) -> bool:
     """Tell whether a process runs; a zombie that nobody has collected yet does not."""
     stat = Path(f"/proc/{pid}/stat")
-    if sys.platform == "linux":
+    if Path("/proc").exists():
         try:
             return stat.read_text().rpartition(")")[2].split()[0] != "Z"
         except (FileNotFoundError, ProcessLookupError):

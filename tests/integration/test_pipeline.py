@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from tests.factories import Tenancy, approve, events_of, make_tenancy, reject
+from tests.spec.requirements import gate
 from toolsys.domain.calls import Progress
 from toolsys.domain.states import InvocationStatus, OutcomeStatus, RunStatus
 from toolsys.domain.trust import TrustLevel
@@ -15,6 +16,7 @@ from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
 
+@gate("pipeline.read")
 def test_a_read_is_handed_off_executed_and_recorded(acme: Tenancy, worker: Runtime) -> None:
     (proposed,) = acme.propose(("demo.echo", {"text": "hello"}))
     assert proposed.state is Progress.HANDED_OFF
@@ -34,6 +36,9 @@ def test_the_steps_of_a_call_are_recorded_with_their_times(acme: Tenancy, worker
         row = Invocation.objects.get(pk=proposed.invocation_id)
     seen = [entry["step"] for entry in row.step_trace]
     assert seen == [1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12]
+    assert row.authorized_at is not None
+    assert row.started_at is not None
+    assert row.completed_at is not None
     assert row.authorized_at <= row.started_at <= row.completed_at
 
 
@@ -55,6 +60,7 @@ def test_a_step_goes_on_in_order_and_a_refused_call_does_not_stop_it(acme: Tenan
         assert RunStep.objects.get(run=acme.run).completed_at is not None
 
 
+@gate("dedup.replay")
 def test_the_same_submission_again_is_a_replay_and_runs_nothing(acme: Tenancy, worker: Runtime) -> None:
     (proposed,) = acme.propose(("demo.echo", {"text": "once"}), step=1)
     acme.work(worker, proposed)
@@ -182,6 +188,7 @@ class TestApproval:
         with tenant_transaction(acme.id):
             assert ApprovalRequest.objects.filter(run=acme.run).count() == 1
 
+    @gate("pipeline.held")
     def test_an_approved_call_consumes_its_approval_once(self, acme: Tenancy, worker: Runtime) -> None:
         (held,) = acme.propose(("demo.external_write", {"line": "x"}))
         approve(acme, held)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.effects import EffectServer
 from tests.factories import Tenancy, approve, events_of, make_tenancy
+from tests.spec.requirements import gate
 from toolsys import services
 from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.states import OutcomeStatus
@@ -72,6 +73,7 @@ def crash_and_recover(tenancy: Tenancy, worker: Runtime, held: Disposition, poin
 
 
 @pytest.mark.parametrize("point", ["before_intent", "after_intent", "before_claim", "after_claim", "before_watermark"])
+@gate("recovery.killed_before")
 def test_before_the_watermark_nothing_was_sent_and_the_call_is_executed_once(
     writer: tuple[Tenancy, Runtime], effects: EffectServer, point: str
 ) -> None:
@@ -82,6 +84,7 @@ def test_before_the_watermark_nothing_was_sent_and_the_call_is_executed_once(
 
 
 @pytest.mark.parametrize(("point", "lines"), [("after_watermark", []), ("before_result", ["x"])])
+@gate("recovery.killed_after")
 def test_after_the_watermark_a_non_idempotent_call_is_uncertain_and_never_sent_again(
     writer: tuple[Tenancy, Runtime], effects: EffectServer, point: str, lines: list[str]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from mcpcatalog import mapping
 from mcpcatalog.remote import Catalog, CatalogMode, KeyPlace, RemoteTool, ServerConfig, Transport
 from mcpcatalog.sdk import listing
+from tests.spec.requirements import gate
 from toolsys.domain.names import is_valid_name
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass, ToolSource, ToolSpec
 from toolsys.domain.trust import TrustLevel
@@ -111,6 +112,7 @@ def test_a_backslash_u0000_in_a_pattern_is_not_a_nul_character() -> None:
     assert len(mapped(declared("t", inputSchema=schema)).tools) == 1
 
 
+@gate("names.conflict")
 def test_names_that_normalize_to_one_are_both_dropped() -> None:
     generation = mapped(declared("Get Item"), declared("get-item"), declared("other"))
     assert generation.conflicts == (("Get Item", "get-item"),)

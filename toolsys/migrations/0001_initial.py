@@ -33,7 +33,9 @@ class Migration(migrations.Migration):
                 ("name", models.TextField()),
                 (
                     "enabled_tools",
-                    models.JSONField(default=list, help_text="Globs over tool names, such as system.* or mcp.time.*"),
+                    models.JSONField(
+                        blank=True, default=list, help_text="Globs over tool names, such as system.* or mcp.time.*"
+                    ),
                 ),
                 ("profile", models.TextField(default="default")),
                 ("is_enabled", models.BooleanField(default=True)),
@@ -52,7 +54,7 @@ class Migration(migrations.Migration):
                 ),
                 ("external_id", models.TextField()),
                 ("display_name", models.TextField(blank=True)),
-                ("scopes", models.JSONField(default=list)),
+                ("scopes", models.JSONField(blank=True, default=list)),
             ],
             options={
                 "db_table": "principals",
@@ -102,7 +104,7 @@ class Migration(migrations.Migration):
                 ("name", models.TextField()),
                 ("prefix", models.TextField(unique=True)),
                 ("secret_sha256", models.TextField()),
-                ("scopes", models.JSONField(default=list)),
+                ("scopes", models.JSONField(blank=True, default=list)),
                 ("expires_at", models.DateTimeField(blank=True, null=True)),
                 ("revoked_at", models.DateTimeField(blank=True, null=True)),
                 ("last_used_at", models.DateTimeField(blank=True, null=True)),

@@ -11,7 +11,9 @@ class Agent(TenantOwned):
     """A tenant's configuration of one kind of agent: which tools it may see. Written by tenant admins."""
 
     name = models.TextField()
-    enabled_tools = models.JSONField(default=list, help_text="Globs over tool names, such as system.* or mcp.time.*")
+    enabled_tools = models.JSONField(
+        default=list, blank=True, help_text="Globs over tool names, such as system.* or mcp.time.*"
+    )
     profile = models.TextField(default="default")
     is_enabled = models.BooleanField(default=True)
 

@@ -35,7 +35,7 @@ class Principal(TenantOwned):
 
     external_id = models.TextField()
     display_name = models.TextField(blank=True)
-    scopes = models.JSONField(default=list)
+    scopes = models.JSONField(default=list, blank=True)
 
     class Meta:
         db_table = "principals"
@@ -57,7 +57,7 @@ class ApiKey(TenantOwned):
     name = models.TextField()
     prefix = models.TextField(unique=True)
     secret_sha256 = models.TextField()
-    scopes = models.JSONField(default=list)
+    scopes = models.JSONField(default=list, blank=True)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)

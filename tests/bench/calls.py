@@ -1,7 +1,7 @@
 """`make bench`: the call path against its floor, in one run on one machine.
 
-Starts a stack of its own (durable PostgreSQL, Valkey, web, one worker, scheduler), and measures: the floor; the bare MCP
-SDK on a warm session; `POST …/steps` with a no-op builtin and with an MCP echo over HTTP, at 1 and 16 connections. Ends
+Starts a stack of its own (durable PostgreSQL, Valkey, web, one worker, scheduler), and measures: the floor; the bare
+MCP SDK on a warm session; `POST …/steps` with a no-op builtin and with an MCP echo over HTTP, at 1 and 16 connections. Ends
 with one line of JSON. Figures are medians; machines are noisy, ratios less so.
 """
 
@@ -171,8 +171,10 @@ def bench(web_port: int, echo_port: int) -> None:
     from tests.bench import floor
 
     echo_url = f"http://127.0.0.1:{echo_port}/mcp"
-    web_argv = ("-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(web_port), "--workers", "1",
-                "--blocking-threads", "32", "--no-ws", "--log-level", "error", "config.wsgi:application")  # fmt: skip
+    web_argv = (
+        *("-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(web_port), "--workers", "1"),
+        *("--blocking-threads", "32", "--no-ws", "--log-level", "error", "config.wsgi:application"),
+    )
     floor.prepare()
     key = seed(echo_url)
     with (

@@ -1,8 +1,8 @@
 """`make bench`: the call path against its floor, in one run on one machine.
 
 Starts a stack of its own (durable PostgreSQL, Valkey, web, one worker, scheduler), and measures: the floor; the bare
-MCP SDK on a warm session; `POST …/steps` with a no-op builtin and with an MCP echo over HTTP, at 1 and 16 connections. Ends
-with one line of JSON. Figures are medians; machines are noisy, ratios less so.
+MCP SDK on a warm session; `POST …/steps` with a no-op builtin and with an MCP echo over HTTP, at 1 and 16 connections.
+It ends with one line of JSON. Figures are medians; machines are noisy, ratios less so.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ back: the pool opens another. It implements `remote.RemoteServer` and is used on
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import anyio
 import mcp_types
 from mcp import ClientSession, MCPError
 from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
+from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -45,6 +46,7 @@ CLOSE_SECONDS: Final = 5.0
 _RAW: Final = TypeAdapter(dict[str, Any])
 _CLIENT: Final = mcp_types.Implementation(name="toolsys", version="0.1")
 
+type Handshake = Callable[[], Awaitable[Any]]
 type OpenStreams = Callable[[Child], contextlib.AbstractAsyncContextManager[Any]]
 
 
@@ -195,7 +197,17 @@ class Connection:
             if self._record.failure is not None or self._record.status in {401, 403} or self._stop.is_set():
                 raise
             self._record.begin_attempt()
-            await ways[1]()
+            await self._second_try(*ways)
+
+    async def _second_try(self, first: Handshake, second: Handshake) -> None:
+        """Shake hands the other way; a server that says it speaks the first was only slow to start."""
+        try:
+            await second()
+        except MCPError as error:
+            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            self._record.begin_attempt()
+            await first()
 
     @property
     def _is_modern_http(self) -> bool:

@@ -124,6 +124,12 @@ def test_a_child_that_never_speaks_is_given_up_at_the_connect_time_out(bench: Ca
     assert time.monotonic() - started < 6
 
 
+def test_a_modern_server_that_is_slow_to_start_is_not_taken_for_an_old_one(bench: Callable[..., Bench]) -> None:
+    slow = stdio(sys.executable, "-m", "mcp_server_time")
+    connection = bench(timeouts=Timeouts(connect=20, probe=0.05)).connect(slow)
+    assert connection.revision == "2026-07-28"
+
+
 def test_a_name_that_the_deployment_does_not_define_starts_nothing(bench: Callable[..., Bench]) -> None:
     config = remote.ServerConfig("acme", "x", remote.Transport.STDIO, "/bin/sh -c id")
     with pytest.raises(remote.ProtocolViolation):

@@ -2,8 +2,11 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+from django.views import defaults
 
 from config.admin_site import site
+from toolsys.api import problems
+from toolsys.api.middleware import PREFIX
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -15,3 +18,10 @@ urlpatterns = [
     path("v1/", include("toolsys.api.urls")),
     path("admin/", site.urls),
 ]
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    """What no view caught: a problem body for runtimes, a page for people."""
+    if request.path.startswith(PREFIX):
+        return problems.internal(request)
+    return defaults.server_error(request)

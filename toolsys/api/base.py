@@ -13,7 +13,6 @@ from rest_framework.views import APIView
 from toolsys.api import parsing, schemas
 from toolsys.api.authentication import Caller
 from toolsys.composition import Composition, composed
-from toolsys.problems import Problem
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -28,6 +27,7 @@ class JsonOnly(BaseContentNegotiation):
 
 class ApiView(APIView):
     content_negotiation_class = JsonOnly
+    http_method_names = ["get", "head", "post"]
 
     @property
     def caller(self) -> Caller:
@@ -39,10 +39,11 @@ class ApiView(APIView):
 
     def body[T: schemas._Body](self, kind: type[T]) -> T:
         """Raises: Problem (request.*)."""
-        parsed = parsing.parse(self.request._request)
-        if parsed.raw_hashes:
-            raise Problem("request.malformed")
-        return schemas.read(kind, parsed.value)
+        return schemas.read(kind, parsing.parse(self.request._request))
+
+    def no_body(self) -> None:
+        """Nothing is needed here and nothing else is taken. Raises: Problem (request.*)."""
+        schemas.read(schemas.EmptyRequest, parsing.parse_optional(self.request._request))
 
 
 def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from pydantic import BaseModel
 
 from toolsys.api.answers import ANSWERS, PROBLEM
+from toolsys.api.schemas import RunRequest, SessionRequest, StepRequest
 
 FORMAT: Final = [
     OpenApiParameter("format", OpenApiTypes.STR, description="How tools are rendered", enum=["native", "mcp", "openai",
@@ -35,6 +37,7 @@ class BearerKey(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call
         return {"type": "http", "scheme": "bearer", "bearerFormat": "tsk_<prefix>_<secret>"}
 
 
+_REFERENCE: Final = "#/components/schemas/{model}"
 _PROBLEMS: Final = (400, 401, 404, 409, 413, 415, 422, 503)
 
 
@@ -43,25 +46,33 @@ def operation(
     query: list[OpenApiParameter] | None = None, headers: list[OpenApiParameter] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # fmt: skip
     """Describe one operation; every one may answer with a problem body."""
-    responses: dict[Any, Any] = {code: OpenApiResponse(ANSWERS[name], name) for code, name in answers.items()}
-    responses |= {(code, "application/problem+json"): OpenApiResponse(PROBLEM, "Problem") for code in _PROBLEMS}
-    body = {"application/json": _schema(request)} if request is not None else None
+    responses: dict[Any, Any] = {code: OpenApiResponse(_named(name), name) for code, name in answers.items()}
+    responses |= {
+        (code, "application/problem+json"): OpenApiResponse(_named("Problem"), "Problem") for code in _PROBLEMS
+    }
+    body = {"application/json": _named(request.__name__)} if request is not None else None
     return extend_schema(
         summary=summary, request=body, responses=responses, parameters=[*(query or []), *(headers or [])]
     )
 
 
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the model's JSON Schema with its definitions in place: the document has no other home for them."""
-    schema = model.model_json_schema()
-    definitions = schema.pop("$defs", {})
+def _named(name: str) -> dict[str, str]:
+    return {"$ref": _REFERENCE.format(model=name)}
 
-    def inlined(node: Any) -> Any:
-        if isinstance(node, dict):
-            if (name := str(node.get("$ref", "")).removeprefix("#/$defs/")) in definitions:
-                return inlined(definitions[name])
-            return {key: inlined(value) for key, value in node.items()}
-        return [inlined(value) for value in node] if isinstance(node, list) else node
 
-    found: dict[str, Any] = inlined(schema)
+def components() -> dict[str, Any]:
+    """Return every schema by its name: what is answered, and what the pydantic models take."""
+    found: dict[str, Any] = {**ANSWERS, "Problem": PROBLEM}
+    for model in (SessionRequest, RunRequest, StepRequest):
+        schema = model.model_json_schema(ref_template=_REFERENCE)
+        found |= {**schema.pop("$defs", {}), model.__name__: schema}
     return found
+
+
+class DocumentGenerator(SchemaGenerator):
+    """Writes the document with its schemas as named components."""
+
+    def get_schema(self, request: Any = None, public: bool = False) -> dict[str, Any]:
+        document: dict[str, Any] = super().get_schema(request, public)  # type: ignore[no-untyped-call]
+        document["components"]["schemas"] = dict(sorted(components().items()))
+        return document

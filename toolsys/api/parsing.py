@@ -22,42 +22,78 @@ JSON_TYPE: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedBody:
-    """The body, its hash, and by call index the hash of arguments that have no canonical form."""
+class StepDocument:
+    """The body of a step, its hash, and by call index the hash of arguments that have no canonical form."""
 
     value: Any
     body_hash: str
     raw_hashes: dict[int, str]
 
 
-def parse(request: HttpRequest) -> ParsedBody:
+def parse(request: HttpRequest) -> Any:
     """Raises: Problem (request.unsupported_media_type, request.too_large, request.malformed)."""
+    return _strict(_read(request))[0]
+
+
+def parse_optional(request: HttpRequest) -> Any:
+    """Read a body where none is needed: absent is an empty object. Raises: Problem, as `parse`."""
+    if not _is_chunked(request) and _declared_length(request) == 0:
+        return {}
+    return parse(request)
+
+
+def parse_step(request: HttpRequest) -> StepDocument:
+    """Raises: Problem, as `parse`; never for what a model wrote into the arguments of one call."""
     raw = _read(request)
     try:
+        value, hashed = _strict(raw)
+        found: dict[int, str] = {}
+    except Problem:
+        value, hashed = _tolerant(raw), canonical.sha256_hex(raw)
+        found = _mark_objects(value, raw)
+        if not found or not _is_canonical(value):
+            raise
+    return StepDocument(value, hashed, found | _mark_strings(value))
+
+
+def _strict(raw: bytes) -> tuple[Any, str]:
+    try:
         value = canonical.parse_strict(raw)
-        hashed = canonical.sha256_hex(canonical.canonical_bytes(value))
-    except NotCanonical as fault:
-        if fault.reason == "syntax":
-            raise Problem("request.malformed") from None
-        return _tolerant(raw)
-    return ParsedBody(value, hashed, {})
+        return value, canonical.sha256_hex(canonical.canonical_bytes(value))
+    except NotCanonical:
+        raise Problem("request.malformed") from None
 
 
 def _read(request: HttpRequest) -> bytes:
-    if (request.content_type or "").lower() != JSON_TYPE:
+    coding = request.META.get("HTTP_CONTENT_ENCODING", "identity").lower()
+    if (request.content_type or "").lower() != JSON_TYPE or coding != "identity":
         raise Problem("request.unsupported_media_type")
-    limit = settings.TOOLSYS.max_body_bytes
-    if int(request.META.get("CONTENT_LENGTH") or 0) > limit:
+    limit, declared = settings.TOOLSYS.max_body_bytes, _declared_length(request)
+    if declared > limit:
         raise Problem("request.too_large")
     try:
-        raw = request.body
+        # Django reads no further than Content-Length, which a chunked body does not have.
+        raw = request.META["wsgi.input"].read(limit + 1) if _is_chunked(request) else request.body
     except RequestDataTooBig:
         raise Problem("request.too_large") from None
-    except (UnreadablePostError, RawPostDataException):
+    except (UnreadablePostError, RawPostDataException, OSError):
         raise Problem("request.malformed") from None
     if len(raw) > limit:
         raise Problem("request.too_large")
-    return raw
+    if len(raw) < declared:
+        raise Problem("request.malformed")
+    return bytes(raw)
+
+
+def _is_chunked(request: HttpRequest) -> bool:
+    return "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower()
+
+
+def _declared_length(request: HttpRequest) -> int:
+    sent = request.META.get("CONTENT_LENGTH") or "0"
+    if not (sent.isascii() and sent.isdecimal() and len(sent) <= 18):
+        raise Problem("request.malformed")
+    return int(sent)
 
 
 class _Bad:
@@ -67,24 +103,15 @@ class _Bad:
 _BAD: Final = _Bad()
 
 
-def _tolerant(raw: bytes) -> ParsedBody:
-    """Parse again, marking what is at fault; outside of a call's arguments it is the envelope's fault."""
+def _tolerant(raw: bytes) -> Any:
+    """Parse again, leaving a mark in place of what is at fault."""
     decoder = json.JSONDecoder(
         object_pairs_hook=_pairs, parse_constant=lambda _: _BAD, parse_float=_float, parse_int=_int
     )
     try:
-        value = decoder.decode(raw.decode("utf-8"))
+        return decoder.decode(raw.decode("utf-8"))
     except (ValueError, RecursionError):
         raise Problem("request.malformed") from None
-    calls = value.get("calls") if isinstance(value, dict) else None
-    hashes: dict[int, str] = {}
-    for index, call in enumerate(calls if isinstance(calls, list) else []):
-        if isinstance(call, dict) and not _is_canonical(call.get("arguments")):
-            hashes[index] = idempotency.raw_arguments_hash(raw + b"\0" + str(index).encode())
-            call["arguments"] = {}
-    if not hashes or not _is_canonical(value):
-        raise Problem("request.malformed")
-    return ParsedBody(value, canonical.sha256_hex(raw), hashes)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> Any:
@@ -99,6 +126,49 @@ def _float(literal: str) -> Any:
 
 def _int(literal: str) -> Any:
     return _BAD if len(literal) > 21 or literal == "-0" else int(literal)
+
+
+def _calls(value: Any) -> list[tuple[int, dict[str, Any]]]:
+    calls = value.get("calls") if isinstance(value, dict) else None
+    listed = calls if isinstance(calls, list) else []
+    return [(index, call) for index, call in enumerate(listed) if isinstance(call, dict)]
+
+
+def _mark_objects(value: Any, raw: bytes) -> dict[int, str]:
+    """Empty the arguments at fault. Their own bytes are lost to the parser: the key is over the body and the index."""
+    found = {}
+    for index, call in _calls(value):
+        if not _fits(call.get("arguments")):
+            found[index] = idempotency.raw_arguments_hash(raw + b"\0" + str(index).encode())
+            call["arguments"] = {}
+    return found
+
+
+def _mark_strings(value: Any) -> dict[int, str]:
+    """Parse arguments that came as a JSON string. What a model wrote there and is no object is its call's fault."""
+    found = {}
+    for index, call in _calls(value):
+        text = call.get("arguments")
+        if not isinstance(text, str):
+            continue
+        call["arguments"] = _object_in(text)
+        if call["arguments"] is None:
+            found[index] = idempotency.raw_arguments_hash(text.encode("utf-8", "surrogatepass"))
+            call["arguments"] = {}
+    return found
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    try:
+        found = canonical.parse_strict(text)
+    except NotCanonical:
+        return None
+    return found if isinstance(found, dict) and _fits(found) else None
+
+
+def _fits(arguments: Any) -> bool:
+    """Arguments are bounded at the depth where they stand, so that the body around them has a canonical form too."""
+    return _is_canonical([[[arguments]]])
 
 
 def _is_canonical(value: Any) -> bool:

@@ -48,10 +48,14 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
         if isinstance(error, kind):
             return render(request, code)
     if isinstance(error, DatabaseError | redis.RedisError):
-        log.error("a service did not answer", exc_info=error)
+        log.error("a service did not answer", exc_info=error, extra=_logged(request))
         return render(request, "server.unavailable")
-    log.error("unexpected error", exc_info=error)
+    log.error("unexpected error", exc_info=error, extra=_logged(request))
     return render(request, "server.internal")
+
+
+def _logged(request: HttpRequest) -> dict[str, str]:
+    return {"request_id": getattr(request, "request_id", "")}
 
 
 def render(request: HttpRequest, code: str, errors: Sequence[FieldError] = ()) -> HttpResponse:

@@ -27,9 +27,12 @@ def session(row: AgentSession, format_name: str) -> JsonObject:
 
 
 def alias(name: str) -> str:
-    """Return a name of at most 64 of `[a-zA-Z0-9_-]`, which is all that some model APIs take."""
+    """Return a name of at most 64 of `[a-zA-Z0-9_-]`, which is all that some model APIs take.
+
+    A function of the name alone; a name that another one could be flattened to carries a digest of itself.
+    """
     flat = re.sub(r"[^a-zA-Z0-9_-]", "__", name)
-    if len(flat) <= MAXIMUM_ALIAS:
+    if len(flat) <= MAXIMUM_ALIAS and "__" not in name and "_." not in name:
         return flat
     return f"{flat[: MAXIMUM_ALIAS - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 

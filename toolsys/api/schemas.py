@@ -1,33 +1,34 @@
 """The bodies that runtimes send: their shapes and bounds. Unknown fields are refused, with a pointer to each."""
 
-import json
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
 from toolsys.domain.trust import TrustLevel
 from toolsys.problems import FieldError, Problem
 
-MAXIMUM_CALLS = 32
-MAXIMUM_STEP = 1_000_000
+MAXIMUM_CALLS: Final = 32
+MAXIMUM_STEP: Final = 1_000_000
+MAXIMUM_ERRORS: Final = 20
+MAXIMUM_POINTER_PART: Final = 64
 
 CallId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
 Glob = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.*?]{1,96}$")]
-
-
-def _parsed(value: Any) -> Any:
-    """Accept an object, or a JSON string that holds one, as some model APIs send it."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("a JSON object, or a string that holds one") from None
+# Strings are parsed before the schema is asked (`parsing`): what they hold may be one call's fault.
+Arguments = Annotated[dict[str, Any], WithJsonSchema({
+    "anyOf": [{"type": "object"}, {"type": "string"}],
+    "description": "An object, or a JSON string that holds one, as some model APIs send it",
+})]  # fmt: skip
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EmptyRequest(_Body):
+    """Nothing."""
 
 
 class SessionRequest(_Body):
@@ -41,23 +42,21 @@ class RunRequest(_Body):
     manifest: tuple[Glob, ...] | None = Field(
         None, max_length=256, description="Tools of this run; absent: the whole pin"
     )
-    deadline_seconds: float | None = Field(None, gt=0, le=7 * 24 * 3600)
+    deadline_seconds: float | None = Field(None, gt=0, le=7 * 24 * 3600, strict=True)
     correlation_id: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")] = ""
 
 
 class CallRequest(_Body):
     call_id: CallId
     name: Label
-    arguments: Annotated[dict[str, Any], BeforeValidator(_parsed)] = Field(
-        description="An object, or a JSON string that holds one"
-    )
+    arguments: Arguments
     argument_trust: dict[str, TrustLevel] = Field(
         default_factory=dict, description="Believed from keys with trust.assert"
     )
 
 
 class StepRequest(_Body):
-    step_number: int = Field(ge=0, le=MAXIMUM_STEP)
+    step_number: int = Field(ge=0, le=MAXIMUM_STEP, strict=True)
     calls: tuple[CallRequest, ...] = Field(min_length=1, max_length=MAXIMUM_CALLS)
     context_trust: tuple[TrustLevel, ...] = Field((), max_length=64)
     correlation_id: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")] = ""
@@ -68,8 +67,17 @@ def read[T: _Body](kind: type[T], value: Any) -> T:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        found = [
-            FieldError("".join(f"/{part}" for part in each["loc"]) or "/", each["msg"])
-            for each in error.errors(include_input=False, include_url=False, include_context=False)
-        ]
-        raise Problem("request.invalid", found[:20]) from None
+        found = error.errors(include_input=False, include_url=False, include_context=False)
+        raise Problem("request.invalid", _field_errors([(each["loc"], each["msg"]) for each in found])) from None
+
+
+def _field_errors(found: Sequence[tuple[tuple[int | str, ...], str]]) -> list[FieldError]:
+    """Name the fields; what is only said of a list because of the members in it is left out."""
+    inner = {loc[:length] for loc, _ in found for length in range(len(loc))}
+    return [FieldError(_pointer(loc), said) for loc, said in found if loc not in inner][:MAXIMUM_ERRORS]
+
+
+def _pointer(loc: tuple[int | str, ...]) -> str:
+    """Return a JSON pointer (RFC 6901); the empty one is the whole body."""
+    parts = (str(part)[:MAXIMUM_POINTER_PART].replace("~", "~0").replace("/", "~1") for part in loc)
+    return "".join(f"/{part}" for part in parts)

@@ -1,9 +1,8 @@
 """The paths of the API, below `/v1/`."""
 
 from django.urls import path, re_path
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
-from toolsys.api import problems, views_calls, views_sessions
+from toolsys.api import documents, problems, views_calls, views_sessions
 
 urlpatterns = [
     path("sessions", views_sessions.Sessions.as_view()),
@@ -16,9 +15,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/steps/<int:step_number>", views_calls.Step.as_view()),
     path("runs/<uuid:run_id>/invocations", views_calls.RunInvocations.as_view()),
     path("invocations/<uuid:invocation_id>", views_calls.Invocation.as_view()),
-    path("openapi.json", SpectacularJSONAPIView.as_view(
-        authentication_classes=[], permission_classes=[]), name="openapi"),
-    path("docs", SpectacularSwaggerSplitView.as_view(
-        url_name="openapi", authentication_classes=[], permission_classes=[]), name="docs"),
-    re_path(r"^.*$", problems.not_found),
-]  # fmt: skip
+    path("openapi.json", documents.openapi, name="openapi"),
+    path("docs", documents.Docs.as_view(url_name="openapi"), name="docs"),
+    re_path(r"^[\s\S]*$", problems.not_found),
+]

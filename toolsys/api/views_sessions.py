@@ -69,6 +69,7 @@ class EndRun(ApiView):
 
     @describe.operation("End or cancel a run", answers={200: "Run"})
     def post(self, request: Request, run_id: UUID) -> HttpResponse:
+        self.no_body()
         ended = services.end_run(
             tenant_id=self.caller.tenant_id, run_id=run_id, cancel=self.cancels, runtime=self.house.runtime
         )

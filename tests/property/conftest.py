@@ -2,5 +2,5 @@
 
 from hypothesis import settings
 
-settings.register_profile("toolsys", deadline=None, max_examples=80, print_blob=True)
+settings.register_profile("toolsys", deadline=None, max_examples=50, print_blob=True)
 settings.load_profile("toolsys")

@@ -61,6 +61,7 @@ def test_a_private_key_goes_with_its_body(end: str) -> None:
 @pytest.mark.parametrize("name", [
     "password", "Passwd", "client_secret", "apiKey", "api_key", "X-Api-Key", "Authorization", "refresh_token", "cookie",
     "private_key", "pin", "PIN", "user_pin", "cvv", "card_cvc", "ssn", "iban", "card_number", "credential", "tax_id",
+    "card-number", "Account Number", "private-key", "social-security",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", ["plain", 1234, 12.5, ["a"], {"a": "b"}, 0])
 def test_a_member_that_sounds_like_a_secret_is_replaced_whatever_it_holds(name: str, value: Any) -> None:

@@ -8,52 +8,82 @@ from django.db.models import QuerySet
 
 from approvals import services
 from approvals.models import ApprovalVote
-from toolsys import database
+from approvals.services import Check
+from toolsys import database, decisions
 from toolsys.domain.states import ApprovalStatus, Role
 from toolsys.models import ApprovalRequest, Membership, PolicyDecision
 
-TABS: Final = ("mine", "others", "decided", "expired")
+MINE: Final = "mine"
+TABS: Final = (MINE, "others", "decided", "expired")
 LIST_LIMIT: Final = 200
+COUNT_LIMIT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """Everything that the decision page shows of one request."""
+    """Everything that the decision page shows of one request, and what this person may do about it."""
 
     request: ApprovalRequest
     decision: PolicyDecision | None
     votes: list[ApprovalVote]
-    blocked_by: str | None
+    checks: list[Check]
+    is_expired: bool
+    next_request: UUID | None
+
+    @property
+    def verdict(self) -> str:
+        return self.request.verdict.replace("_", " ")
 
     @property
     def is_open(self) -> bool:
-        return self.request.status == ApprovalStatus.PENDING
+        return self.request.status == ApprovalStatus.PENDING and not self.is_expired
+
+    @property
+    def may_decide(self) -> bool:
+        return all(check.holds for check in self.checks)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.request.invocation.completed_at is not None
+
+    @property
+    def is_going_on(self) -> bool:
+        """A decision or an expiry that a worker has yet to act upon."""
+        return not self.is_open and not self.is_settled
 
 
 def inbox(user: Any, tab: str) -> list[ApprovalRequest]:
-    """Return the requests of one tab: what expires soonest first, what was decided last first."""
-    found = _tab(user, tab).select_related("invocation", "run__session__agent", "run__session__principal")
-    order = "expires_at" if tab in {"mine", "others"} else "-created_at"
-    return list(found.order_by(order)[:LIST_LIMIT])
+    """Return the requests of one tab: what expires soonest first, what was asked last first."""
+    found = _tab(user, tab).select_related("invocation", "run__session__agent", "run__session__principal", "decided_by")
+    order = ("expires_at", "id") if tab in {MINE, "others"} else ("-id",)
+    return list(found.order_by(*order)[:LIST_LIMIT])
 
 
 def counts(user: Any) -> dict[str, int]:
-    return {tab: _tab(user, tab).count() for tab in TABS}
+    return {tab: _tab(user, tab)[:COUNT_LIMIT].count() for tab in TABS}
+
+
+def waiting_count(user: Any) -> int:
+    return _tab(user, MINE)[:COUNT_LIMIT].count()
 
 
 def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
-    request = (
-        ApprovalRequest.objects.select_related(
-            "invocation__api_key__owner", "run__session__agent", "run__session__principal", "decided_by"
-        )
-        .filter(pk=request_id)
-        .first()
+    found = ApprovalRequest.objects.select_related(
+        "invocation__api_key__owner", "run__session__agent", "run__session__principal", "decided_by"
     )
+    request = found.filter(pk=request_id).first()
     if request is None:
         return None
-    decision = PolicyDecision.objects.filter(invocation_id=request.invocation_id).order_by("created_at").first()
-    votes = list(ApprovalVote.objects.filter(request=request).select_related("user").order_by("created_at"))
-    return DecisionView(request, decision, votes, services.why_not(request, user))
+    is_expired = request.status == ApprovalStatus.PENDING and decisions.is_expired(request_id)
+    waiting = _tab(user, MINE).exclude(pk=request_id).order_by("expires_at", "id")
+    return DecisionView(
+        request=request,
+        decision=PolicyDecision.objects.filter(invocation_id=request.invocation_id).order_by("created_at").first(),
+        votes=list(ApprovalVote.objects.filter(request=request).select_related("user").order_by("created_at")),
+        checks=services.checks(request, user, is_expired=is_expired),
+        is_expired=is_expired,
+        next_request=waiting.values_list("id", flat=True).first(),
+    )
 
 
 def _tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
@@ -65,7 +95,7 @@ def _tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
         return lapsed | ApprovalRequest.objects.filter(status=ApprovalStatus.EXPIRED)
     live = pending.filter(expires_at__gt=database.now())
     mine = live.filter(seats__0__in=_seats(user)).exclude(invocation__api_key__owner=user)
-    return mine if tab == "mine" else live.exclude(pk__in=mine.values("pk"))
+    return mine if tab == MINE else live.exclude(pk__in=mine.values("pk"))
 
 
 def _seats(user: Any) -> list[str]:

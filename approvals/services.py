@@ -4,6 +4,7 @@ A vote locks its request first, so that two people decide one after the other. F
 that proposed cannot decide, and a key alone never can. Source: DESIGN §5.
 """
 
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,6 +16,17 @@ from toolsys.problems import FieldError, Problem
 from toolsys.tenancy import tenant_transaction
 
 SEAT_ROLES: Final = {"expert": Role.EXPERT_APPROVER, "client": Role.CLIENT_APPROVER}
+NOTE_LIMIT: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition under which a person may decide; unmet, `reason_code` refuses and `unmet` explains."""
+
+    sentence: str
+    holds: bool
+    reason_code: str
+    unmet: str
 
 
 def decide(
@@ -28,37 +40,48 @@ def decide(
     """
     if not is_approval and not note.strip():
         raise Problem("request.invalid", [FieldError("/note", "say why")])
+    if len(note) > NOTE_LIMIT:
+        raise Problem("request.invalid", [FieldError("/note", f"at most {NOTE_LIMIT:,} characters")])
     with tenant_transaction(tenant_id):
         locked = decisions.lock_request(request_id)
-        request = locked.row
-        if request.status != ApprovalStatus.PENDING:
-            raise Problem("approval.decided")
-        if locked.is_expired:
-            raise Problem("approval.expired")
-        if request.digest != digest:
+        for check in (*_open(locked.row, locked.is_expired), *_may_sit(locked.row, user)):
+            if not check.holds:
+                raise Problem(check.reason_code)
+        if locked.row.digest != digest:
             raise Problem("approval.changed")
-        seat = _seat(request, user)
+        seat = _seat(locked.row, user)
+        assert seat is not None
         ApprovalVote.objects.create(
-            tenant_id=tenant_id, request=request, user=user, seat=seat, is_approval=is_approval,
-            note=note.strip()[:2000], digest=digest,
+            tenant_id=tenant_id, request=locked.row, user=user, seat=seat, is_approval=is_approval, note=note.strip(),
+            digest=digest,
         )  # fmt: skip
-        return decisions.record_decision(request, user=user, is_approval=is_approval)
+        return decisions.record_decision(locked.row, user=user, is_approval=is_approval)
 
 
-def why_not(request: ApprovalRequest, user: Any) -> str | None:
-    """Return the reason code that keeps this person from deciding, or None. Transaction: needs the tenant's."""
-    try:
-        _seat(request, user)
-    except Problem as problem:
-        return problem.reason_code
-    return None
+def checks(request: ApprovalRequest, user: Any, *, is_expired: bool) -> list[Check]:
+    """Say what `decide` would ask of this person now, and what of it holds. Transaction: needs the tenant's."""
+    return [*_may_sit(request, user), *_open(request, is_expired)]
 
 
-def _seat(request: ApprovalRequest, user: Any) -> str:
+def _open(request: ApprovalRequest, is_expired: bool) -> tuple[Check, Check]:
+    is_pending = request.status == ApprovalStatus.PENDING
+    return (
+        Check("It is not decided yet.", is_pending, "approval.decided", f"It is {request.status}."),
+        Check("There is time left to decide.", not is_expired, "approval.expired", "The time has run out."),
+    )
+
+
+def _may_sit(request: ApprovalRequest, user: Any) -> tuple[Check, Check]:
+    needed = " or ".join(SEAT_ROLES[seat].value.replace("_", " ") for seat in request.seats)
+    has_seat = _seat(request, user) is not None
+    is_own = Invocation.objects.filter(pk=request.invocation_id, api_key__owner=user).exists()
+    return (
+        Check(f"It takes the role {needed}.", has_seat, "auth.forbidden", "You do not have it in this organisation."),
+        Check("Four eyes: not whoever answers for the proposing key.", not is_own, "approval.own_call",
+              "You answer for it."),
+    )  # fmt: skip
+
+
+def _seat(request: ApprovalRequest, user: Any) -> str | None:
     roles = set(Membership.objects.filter(user=user).values_list("role", flat=True))
-    if Invocation.objects.filter(pk=request.invocation_id, api_key__owner=user).exists():
-        raise Problem("approval.own_call")
-    for seat in request.seats:
-        if SEAT_ROLES[seat] in roles:
-            return str(seat)
-    raise Problem("auth.forbidden")
+    return next((seat for seat in request.seats if SEAT_ROLES[seat] in roles), None)

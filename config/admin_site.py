@@ -1,23 +1,29 @@
 """The console: Django's admin as a site of our own, for people of tenants.
 
 Whoever belongs to a tenant may sign in; `is_staff` and `is_superuser` mean nothing here. Which tenant is always
-visible, and switching is an explicit POST. Operators cross tenants elsewhere.
+visible; who has several chooses one, and switching is an explicit POST. Operators cross tenants elsewhere.
 """
 
+import logging
 from typing import Any
 
-from django import forms
 from django.contrib.admin import AdminSite
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import AbstractBaseUser
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
 
 from approvals import admin as approvals_admin
 from approvals import selectors as approvals
 from toolsys import admin as toolsys_admin
-from toolsys.models import Tenant
-from toolsys.tenancy import ConsoleTenantMiddleware, console_of
+from toolsys import selectors
+from toolsys.tenancy import Console, ConsoleTenantMiddleware, console_of
+
+logger = logging.getLogger(__name__)
 
 
 class ConsoleLoginForm(AuthenticationForm):
@@ -26,40 +32,67 @@ class ConsoleLoginForm(AuthenticationForm):
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
         super().confirm_login_allowed(user)  # type: ignore[arg-type]
         if console_of(user.pk, None) is None:
-            raise forms.ValidationError(self.error_messages["invalid_login"], code="invalid_login")
+            raise self.get_invalid_login_error()
 
 
 class ConsoleSite(AdminSite):
     site_header = "toolsys console"
     site_title = "toolsys"
     index_title = "Console"
+    site_url = None
     login_form = ConsoleLoginForm
     enable_nav_sidebar = False
 
     def has_permission(self, request: HttpRequest) -> bool:
-        return request.user.is_active and getattr(request, "console", None) is not None
+        console = _console(request)
+        return request.user.is_active and console is not None and console.tenant_id is not None
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
-        console = getattr(request, "console", None)
-        if console is not None:
-            tenant = Tenant.objects.filter(pk=console.tenant_id).first()
+        console = _console(request)
+        if console is not None and console.tenant_id is not None:
             context |= {
-                "console": console, "tenant_name": tenant.name if tenant else console.tenant_id,
-                "waiting_for_me": approvals.counts(request.user)["mine"],
-            }  # fmt: skip
+                "console": console,
+                "tenant_name": selectors.tenant_name(console.tenant_id),
+                "waiting_for_me": approvals.waiting_count(request.user),
+            }
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        return [path("switch-tenant/", self.admin_view(self.switch_tenant), name="switch-tenant"), *super().get_urls()]
+        return [path("organisation/", never_cache(self.choose_tenant), name="choose-tenant"), *super().get_urls()]
 
-    def switch_tenant(self, request: HttpRequest) -> HttpResponse:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Sign in; whoever is signed in and has yet to choose an organisation does that first."""
+        if request.method == "GET" and _console(request) is not None and not self.has_permission(request):
+            query = request.META.get("QUERY_STRING", "")
+            return HttpResponseRedirect(reverse("admin:choose-tenant") + (f"?{query}" if query else ""))
+        return super().login(request, extra_context)
+
+    def choose_tenant(self, request: HttpRequest) -> HttpResponse:
+        """Show the person's organisations; a POST chooses one of them."""
+        console = _console(request)
+        if console is None:
+            return redirect_to_login(request.get_full_path(), reverse("admin:login"))
         wanted = request.POST.get("tenant", "")
-        if wanted in request.console.tenants:  # type: ignore[attr-defined]
+        if request.method == "POST" and wanted in console.tenants:
             request.session[ConsoleTenantMiddleware.SESSION_KEY] = wanted
-        return HttpResponseRedirect(reverse("admin:index"))
+            logger.info("console.tenant_chosen", extra={"user_id": request.user.pk, "tenant_id": wanted})
+            return HttpResponseRedirect(_next(request))
+        context = {
+            **self.each_context(request), "title": "Choose an organisation", "next": _next(request),
+            "choices": [(tenant_id, selectors.tenant_name(tenant_id)) for tenant_id in console.tenants],
+        }  # fmt: skip
+        return TemplateResponse(request, "admin/choose_tenant.html", context)
+
+
+def _console(request: HttpRequest) -> Console | None:
+    return getattr(request, "console", None)
+
+
+def _next(request: HttpRequest) -> str:
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    is_ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    return wanted if is_ours and reverse("admin:choose-tenant") not in wanted else reverse("admin:index")
 
 
 site = ConsoleSite(name="admin")

@@ -4,128 +4,174 @@ Registered on the console's own site by `config.admin_site`. Edges only: a permi
 call, one answer.
 """
 
-from typing import Any
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from django import forms
 from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from toolsys import provisioning, selectors
-from toolsys.console import ReadOnlyAdmin, TenantAdminOnly
+from toolsys import inert, provisioning, selectors
+from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, moment, parsed_id, tenant_of
+from toolsys.forms import AgentForm, ApiKeyForm, PrincipalForm
 from toolsys.models import Agent, ApiKey, Invocation, Principal, Run
 
-ICONS = {
-    "succeeded": "✓", "failed": "✗", "denied": "⊘", "uncertain": "?", "running": "▶", "authorized": "…",
-    "waiting_for_approval": "‖", "proposed": "…", "unavailable": "✗",
-}  # fmt: skip
+RUN_TIMES: Final = (moment("created_at"), moment("deadline_at"), moment("ended_at"))
 
 
-def chip(status: str) -> SafeString:
-    """A status as icon and text; colour only repeats what they say."""
-    label = status.replace("_", " ")
-    return format_html('<span class="chip chip-{}">{} {}</span>', status, ICONS.get(status, "·"), label)
+class ToolFilter(admin.SimpleListFilter):
+    """Tools of the newest calls: a list of all that were ever called would read the whole table."""
+
+    title = "tool"
+    parameter_name = "tool"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, inert.visible(name)) for name in selectors.recent_tool_names()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Invocation]) -> QuerySet[Invocation]:
+        return queryset.filter(tool_name=self.value()) if self.value() else queryset
 
 
 class InvocationAdmin(ReadOnlyAdmin):
-    list_display = ("tool_name", "state", "reason_code", "created_at", "duration", "side_effect", "attempt_number")
-    list_filter = ("status", "tool_source", "outcome_status", "side_effect")
-    search_fields = ("tool_name", "call_id", "idempotency_key", "id")
-    search_help_text = "Tool, call id, idempotency key or invocation id"
+    list_display = ("tool", "state", "reason_code", moment("created_at"), "took", "side_effect")
+    sortable_by = ()
+    list_filter = ("status", "outcome_status", ToolFilter, "tool_source")
+    search_fields = ("id",)
+    search_help_text = "An invocation, run, idempotency key, call id or tool, exactly"
     ordering = ("-id",)
+
+    @admin.display(description="tool")
+    def tool(self, row: Invocation) -> str:
+        return inert.visible(row.tool_name)
 
     @admin.display(description="status")
     def state(self, row: Invocation) -> SafeString:
         return chip(row.outcome_status or row.status)
 
     @admin.display(description="took")
-    def duration(self, row: Invocation) -> str:
+    def took(self, row: Invocation) -> str:
         if row.completed_at is None:
             return "-"
         return f"{(row.completed_at - row.created_at).total_seconds() * 1000:,.0f} ms"
 
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Look for equality: a pattern over ids would read every row."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        try:
+            found = Q(pk=UUID(term)) | Q(run_id=UUID(term))
+        except ValueError:
+            found = Q(idempotency_key=term) | Q(call_id=term) | Q(tool_name=term)
+        return queryset.filter(found), False
+
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        page = selectors.invocation_page(_uuid(object_id)) if self.has_view_permission(request) else None
+        page = selectors.invocation_page(parsed_id(object_id)) if self.has_view_permission(request) else None
         if page is None:
             raise Http404
         context = {
-            **self.admin_site.each_context(request), "title": page.row.tool_name, "page": page, "opts": self.opts,
-            "chip": chip(page.row.outcome_status or page.row.status),
+            **self.admin_site.each_context(request), "title": inert.visible(page.row.tool_name), "page": page,
+            "opts": self.opts, "chip": chip(page.status),
         }  # fmt: skip
         return TemplateResponse(request, "admin/toolsys/invocation.html", context)
 
 
 class RunAdmin(ReadOnlyAdmin):
-    list_display = ("id", "state", "session", "created_at", "deadline_at", "ended_at")
+    list_display = ("id", "state", "agent", "principal", *RUN_TIMES)
+    sortable_by = ()
     list_filter = ("status",)
+    list_select_related = ("session__agent", "session__principal")
     ordering = ("-id",)
-    fields = ("id", "status", "manifest", "deadline_at", "delivered_trust", "correlation_id", "created_at", "ended_at")
+    fields: ClassVar[Any] = (
+        "id", "state", "agent", "principal", "calls", "manifest", *RUN_TIMES, "delivered_trust", "failure_reason_code",
+        "correlation_id",
+    )  # fmt: skip
 
     @admin.display(description="status")
     def state(self, row: Run) -> SafeString:
         return chip(row.status)
 
+    @admin.display(description="agent")
+    def agent(self, row: Run) -> str:
+        return str(row.session.agent)
+
+    @admin.display(description="for")
+    def principal(self, row: Run) -> str:
+        return inert.visible(str(row.session.principal))
+
+    @admin.display(description="calls")
+    def calls(self, row: Run) -> SafeString:
+        where = f"{reverse('admin:toolsys_invocation_changelist')}?run__id__exact={row.pk}"
+        return format_html('<a href="{}">its invocations</a>', where)
+
 
 class AgentAdmin(TenantAdminOnly):
+    form = AgentForm
+    identity = "name"
     list_display = ("name", "enabled_tools", "profile", "is_enabled")
-    fields = ("name", "enabled_tools", "profile")
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
-        saved = provisioning.save_agent(_tenant(request), obj.name, obj.enabled_tools, obj.profile)
-        obj.pk, obj.tenant_id = saved.pk, saved.tenant_id
+        saved = provisioning.save_agent(
+            tenant_of(request), obj.name, obj.enabled_tools, obj.profile, is_enabled=obj.is_enabled
+        )
+        obj.pk = saved.pk
 
 
 class PrincipalAdmin(TenantAdminOnly):
-    list_display = ("external_id", "display_name", "scopes")
-    fields = ("external_id", "display_name", "scopes")
+    form = PrincipalForm
+    identity = "external_id"
+    list_display = ("called", "display_name", "scopes")
+
+    @admin.display(description="external id")
+    def called(self, row: Principal) -> str:
+        return inert.visible(row.external_id)
 
     def save_model(self, request: HttpRequest, obj: Principal, form: Any, change: bool) -> None:
-        saved = provisioning.save_principal(_tenant(request), obj.external_id, obj.scopes, obj.display_name)
-        obj.pk, obj.tenant_id = saved.pk, saved.tenant_id
-
-
-class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
-    class Meta:
-        model = ApiKey
-        fields = ("name", "scopes", "expires_at")
+        saved = provisioning.save_principal(tenant_of(request), obj.external_id, obj.scopes, obj.display_name)
+        obj.pk = saved.pk
 
 
 class ApiKeyAdmin(TenantAdminOnly):
     form = ApiKeyForm
-    list_display = ("name", "prefix", "scopes", "owner", "last_used_at", "expires_at", "revoked_at")
+    list_display = (
+        "name", "prefix", "scopes", "owner", moment("created_at"), moment("last_used_at"), moment("expires_at"),
+        moment("revoked_at"),
+    )  # fmt: skip
+    fields = ("name", "scopes", "expires_at")
     actions = ("revoke",)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """A key is never changed: it is revoked, and another made."""
         return obj is None and super().has_change_permission(request)
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         row, key = provisioning.create_api_key(
-            _tenant(request), obj.name, obj.scopes, owner=request.user, expires_at=obj.expires_at
+            tenant_of(request), obj.name, obj.scopes, owner=request.user, expires_at=obj.expires_at
         )
-        obj.pk, obj.tenant_id = row.pk, row.tenant_id
-        messages.warning(request, f"Copy the key now, it is shown once: {key}")
+        obj.pk = row.pk
+        request.key_shown_once = key  # type: ignore[attr-defined]
 
-    @admin.action(description="Revoke the selected keys")
-    def revoke(self, request: HttpRequest, chosen: Any) -> None:
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+        """Show the key in this answer: a redirect would need it stored somewhere."""
+        context = {
+            **self.admin_site.each_context(request), "title": "API key created", "opts": self.opts, "row": obj,
+            "key": request.key_shown_once,  # type: ignore[attr-defined]
+        }  # fmt: skip
+        return TemplateResponse(request, "admin/toolsys/api_key_created.html", context)
+
+    @admin.action(description="Revoke the selected keys", permissions=["change"])
+    def revoke(self, request: HttpRequest, chosen: QuerySet[ApiKey]) -> None:
         for row in chosen:
             provisioning.revoke_api_key(row.tenant_id, row.pk)
         messages.success(request, "Revoked. Calls of these keys are denied from now on.")
-
-
-def _tenant(request: HttpRequest) -> str:
-    return str(request.console.tenant_id)  # type: ignore[attr-defined]
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise Http404 from None
 
 
 PAGES = {Invocation: InvocationAdmin, Run: RunAdmin, Agent: AgentAdmin, Principal: PrincipalAdmin, ApiKey: ApiKeyAdmin}

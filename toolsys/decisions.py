@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, models, transaction
+from django.db import connection, transaction
 
 from toolsys import database, queue
 from toolsys.domain.states import ApprovalStatus
@@ -26,12 +26,19 @@ class LockedRequest:
 
 
 def lock_request(request_id: UUID) -> LockedRequest:
-    """Transaction: needs one, of the tenant. Raises: Problem (request.not_found)."""
-    expired = models.ExpressionWrapper(models.Q(expires_at__lte=database.now()), output_field=models.BooleanField())
-    found = ApprovalRequest.objects.select_for_update().annotate(expired_now=expired).filter(pk=request_id).first()
+    """Lock first and look at the clock then: a wait for the lock counts as time passed.
+
+    Transaction: needs one, of the tenant. Raises: Problem (request.not_found).
+    """
+    found = ApprovalRequest.objects.select_for_update().filter(pk=request_id).first()
     if found is None:
         raise Problem("request.not_found")
-    return LockedRequest(found, found.expired_now)
+    return LockedRequest(found, is_expired(request_id))
+
+
+def is_expired(request_id: UUID) -> bool:
+    """Ask the database's clock, the only one that decides. Transaction: needs one, of the tenant."""
+    return ApprovalRequest.objects.filter(pk=request_id, expires_at__lte=database.now()).exists()
 
 
 def record_decision(request: ApprovalRequest, *, user: Any, is_approval: bool) -> ApprovalRequest:
@@ -42,5 +49,6 @@ def record_decision(request: ApprovalRequest, *, user: Any, is_approval: bool) -
         cursor.execute("SELECT toolsys_record_decision(%s, %s)", [request.tenant_id, request.pk])
     request.refresh_from_db()
     epoch = Invocation.objects.values_list("claim_epoch", flat=True).get(pk=request.invocation_id)
-    transaction.on_commit(partial(queue.enqueue_call, request.tenant_id, request.invocation_id, epoch))
+    ring = partial(queue.enqueue_call, request.tenant_id, request.invocation_id, epoch)
+    transaction.on_commit(ring, robust=True)  # a lost ring is no lost decision: the sweeper finds the call
     return request

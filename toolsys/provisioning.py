@@ -31,11 +31,12 @@ def add_member(tenant_id: str, user: Any, role: Role) -> Membership:
         return Membership.objects.get_or_create(tenant_id=tenant_id, user=user, role=role)[0]
 
 
-def save_agent(tenant_id: str, name: str, enabled_tools: Sequence[str], profile: str = "default") -> Agent:
+def save_agent(
+    tenant_id: str, name: str, enabled_tools: Sequence[str], profile: str = "default", *, is_enabled: bool = True
+) -> Agent:
+    changes = {"enabled_tools": list(enabled_tools), "profile": profile, "is_enabled": is_enabled}
     with tenant_transaction(tenant_id):
-        return Agent.objects.update_or_create(
-            tenant_id=tenant_id, name=name, defaults={"enabled_tools": list(enabled_tools), "profile": profile}
-        )[0]
+        return Agent.objects.update_or_create(tenant_id=tenant_id, name=name, defaults=changes)[0]
 
 
 def save_principal(tenant_id: str, external_id: str, scopes: Sequence[str], display_name: str = "") -> Principal:

@@ -5,17 +5,17 @@ Outcomes of the call path come from one SQL function and one round trip. Source:
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from toolsys import database, inert, timeline
 from toolsys.domain import reasons
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
-from toolsys.models import AgentSession, ApprovalRequest, Invocation, PolicyDecision, Run, ToolEvent
+from toolsys.models import AgentSession, ApprovalRequest, Invocation, PolicyDecision, Run, Tenant, ToolEvent
 from toolsys.ports import Sealer
 from toolsys.tenancy import tenant_transaction
-from toolsys.timeline import StepRow
+from toolsys.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,31 +139,70 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
+def tenant_name(tenant_id: str) -> str:
+    with tenant_transaction(tenant_id):
+        return Tenant.objects.values_list("name", flat=True).get(pk=tenant_id)
+
+
+def recent_tool_names() -> list[str]:
+    """Return the tools of the newest thousand calls. Transaction: needs the tenant's."""
+    newest = Invocation.objects.order_by("-id").values_list("tool_name", flat=True)[:1000]
+    return sorted(set(newest))
+
+
 @dataclass(frozen=True, slots=True)
 class InvocationPage:
-    """Everything that the console shows of one call. Transaction: needs the tenant's."""
+    """Everything that the console shows of one call. `said` is the table's message for its reason code."""
 
     row: Invocation
-    steps: list[StepRow]
+    timeline: Timeline
     arguments: str
     result: str
     error: str
     decision: PolicyDecision | None
+    matched: str
     approval: ApprovalRequest | None
     events: list[ToolEvent]
-    total_milliseconds: int | None
-    message: str
+    said: str
+
+    @property
+    def status(self) -> str:
+        return self.row.outcome_status or self.row.status
+
+    @property
+    def verdict(self) -> str:
+        return self.decision.verdict.replace("_", " ") if self.decision is not None else ""
+
+    @property
+    def took_milliseconds(self) -> float | None:
+        if self.row.completed_at is None:
+            return None
+        return (self.row.completed_at - self.row.created_at).total_seconds() * 1000
 
 
 def invocation_page(invocation_id: UUID) -> InvocationPage | None:
-    row = (
-        Invocation.objects.select_related("run__session__agent", "run__session__principal", "api_key")
-        .filter(pk=invocation_id)
-        .first()
-    )
+    """Transaction: needs the tenant's."""
+    found = Invocation.objects.select_related("run__session__agent", "run__session__principal", "api_key")
+    row = found.filter(pk=invocation_id).first()
     if row is None:
         return None
     approval = ApprovalRequest.objects.filter(invocation=row).first()
+    decision = PolicyDecision.objects.filter(invocation=row).order_by("created_at").last()
+    return InvocationPage(
+        row=row,
+        timeline=_timeline(row, approval),
+        arguments=inert.pretty(row.arguments),
+        result=inert.pretty(row.result) if row.result is not None else "",
+        error=inert.pretty(row.error) if row.error is not None else "",
+        decision=decision,
+        matched=inert.pretty(decision.matched) if decision is not None and decision.matched else "",
+        approval=approval,
+        events=list(ToolEvent.objects.filter(run_id=row.run_id, invocation_id=row.pk).order_by("id")),
+        said=reasons.reason(row.reason_code).message if row.reason_code else "",
+    )
+
+
+def _timeline(row: Invocation, approval: ApprovalRequest | None) -> Timeline:
     commits = {
         7: ("held for approval", approval.created_at if approval else None),
         8: ("intent committed", row.authorized_at),
@@ -171,16 +210,5 @@ def invocation_page(invocation_id: UUID) -> InvocationPage | None:
         10: ("effect watermark committed", row.effect_sent_at),
         13: ("result committed", row.completed_at),
     }
-    took = (row.completed_at - row.created_at).total_seconds() * 1000 if row.completed_at else None
-    return InvocationPage(
-        row=row,
-        steps=timeline.rows(row.step_trace, commits),
-        arguments=inert.pretty(row.arguments),
-        result=inert.pretty(row.result) if row.result is not None else "",
-        error=inert.pretty(row.error) if row.error is not None else "",
-        decision=PolicyDecision.objects.filter(invocation=row).order_by("created_at").last(),
-        approval=approval,
-        events=list(ToolEvent.objects.filter(run_id=row.run_id, invocation_id=row.pk).order_by("id")),
-        total_milliseconds=round(took) if took is not None else None,
-        message=reasons.reason(row.reason_code).message if row.reason_code else "",
-    )
+    held_until = (approval.decided_at or datetime.max.replace(tzinfo=UTC)) if approval else None
+    return timeline.build(row.step_trace, commits, held_until)

@@ -72,10 +72,10 @@ class Router:
 
 
 class ConsoleTenantMiddleware:
-    """Runs each console request in one transaction of the tenant that the person has chosen.
+    """Runs each console request in one transaction of the tenant that the person works in.
 
-    Membership is read at every request, so that who is removed loses access at once; roles come with it. Without a
-    tenant, row-level security shows nothing. API requests name their tenant themselves.
+    Membership is read at every request, so that who is removed loses access at once; roles come with it. Whatever
+    answers with an error leaves nothing behind. API requests name their tenant themselves.
     """
 
     SESSION_KEY = "tenant_id"
@@ -89,34 +89,44 @@ class ConsoleTenantMiddleware:
         if not request.path.startswith(self.PREFIX) or not request.user.is_authenticated:
             return self.get_response(request)
         console = console_of(request.user.pk, request.session.get(self.SESSION_KEY))
-        if console is None:
-            return self.get_response(request)
         request.console = console  # type: ignore[attr-defined]
+        self._remember(request, console)
+        if console is None or console.tenant_id is None:
+            return self.get_response(request)
         with tenant_transaction(console.tenant_id):
             response = self.get_response(request)
-            if response.status_code >= 500:
+            if response.status_code >= 400:
                 transaction.set_rollback(True)
-            elif not getattr(response, "is_rendered", True):
-                response = response.render()  # type: ignore[attr-defined]
             return response
+
+    def _remember(self, request: HttpRequest, console: "Console | None") -> None:
+        """Keep the tenant in the session: losing it later must not move an open form to another tenant."""
+        tenant_id = console.tenant_id if console is not None else None
+        if request.session.get(self.SESSION_KEY) == tenant_id:
+            return
+        if tenant_id is None:
+            del request.session[self.SESSION_KEY]
+        else:
+            request.session[self.SESSION_KEY] = tenant_id
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Where a person works now: the tenant, what they may do there, and which others they could switch to."""
+    """Where a person works now: the tenant (None: to be chosen), their roles in it, and all tenants of theirs."""
 
-    tenant_id: str
+    tenant_id: str | None
     roles: frozenset[str]
     tenants: tuple[str, ...]
 
 
 def console_of(user_id: int, wanted: str | None) -> Console | None:
-    """Return the person's tenant: the one they chose, or the first of theirs; None for who belongs nowhere."""
+    """Return the person's tenant: the one they chose, or their only one; None for who belongs nowhere."""
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute("SELECT tenant_id, role FROM toolsys_find_memberships(%s)", [user_id])
         found = cursor.fetchall()
     if not found:
         return None
     tenants = tuple(dict.fromkeys(tenant_id for tenant_id, _ in found))
-    tenant_id = wanted if wanted is not None and wanted in tenants else tenants[0]
+    only = tenants[0] if wanted is None and len(tenants) == 1 else None
+    tenant_id = wanted if wanted in tenants else only
     return Console(tenant_id, frozenset(role for owner, role in found if owner == tenant_id), tenants)

@@ -66,6 +66,9 @@ class Run(TenantOwned):
         db_table = "runs"
         indexes = [models.Index(fields=["tenant", "session", "-created_at"], name="run_by_session")]
 
+    def __str__(self) -> str:
+        return str(self.id)
+
 
 class RunStep(CallRecord):
     """One model turn and the complete disposition of its calls. Written with the step's first commit.

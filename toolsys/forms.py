@@ -1,0 +1,70 @@
+"""Forms of the console's configuration pages: text in, lists of strings out, uniqueness within the person's tenant.
+
+They parse and check; writing is the services' business. Used by `toolsys.admin` only.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+
+from toolsys.models import Agent, ApiKey, Principal
+from toolsys.tenancy import current_tenant
+
+if TYPE_CHECKING:
+    _ModelForm = forms.ModelForm[Any]
+else:
+    _ModelForm = forms.ModelForm
+
+
+class LinesField(forms.CharField):
+    """A list of strings, one a line; stored as a JSON array."""
+
+    widget = forms.Textarea(attrs={"rows": 5})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        lines = (line.strip() for line in (super().to_python(value) or "").splitlines())
+        return list(dict.fromkeys(line for line in lines if line))
+
+
+class TenantForm(_ModelForm):
+    """Names the tenant before validation, so that constraints over it are checked as well."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.tenant_id is None:
+            self.instance.tenant_id = current_tenant.get()
+
+    def _get_validation_exclusions(self) -> set[str]:
+        return set(super()._get_validation_exclusions()) - {"tenant"}  # type: ignore[misc]
+
+
+class AgentForm(TenantForm):
+    name = forms.CharField(max_length=96)
+    enabled_tools = LinesField(help_text="One glob a line over tool names, such as system.* or mcp.time.*")
+    profile = forms.CharField(max_length=96, initial="default")
+
+    class Meta:
+        model = Agent
+        fields = ("name", "enabled_tools", "profile", "is_enabled")
+
+
+class PrincipalForm(TenantForm):
+    external_id = forms.CharField(max_length=200, help_text="As the tenant's runtime names this person or service")
+    display_name = forms.CharField(max_length=200, required=False)
+    scopes = LinesField(required=False, help_text="One scope a line; a call needs it from key and principal alike")
+
+    class Meta:
+        model = Principal
+        fields = ("external_id", "display_name", "scopes")
+
+
+class ApiKeyForm(TenantForm):
+    name = forms.CharField(max_length=96)
+    scopes = LinesField(required=False, help_text="One scope a line; a call needs it from key and principal alike")
+
+    class Meta:
+        model = ApiKey
+        fields = ("name", "scopes", "expires_at")

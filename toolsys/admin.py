@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from toolsys import inert, provisioning, selectors
+from toolsys import inert, provisioning, selectors, timeline
 from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, moment, parsed_id, tenant_of
 from toolsys.forms import AgentForm, ApiKeyForm, PrincipalForm
 from toolsys.models import Agent, ApiKey, Invocation, Principal, Run
@@ -56,7 +56,7 @@ class InvocationAdmin(ReadOnlyAdmin):
     def took(self, row: Invocation) -> str:
         if row.completed_at is None:
             return "-"
-        return f"{(row.completed_at - row.created_at).total_seconds() * 1000:,.0f} ms"
+        return timeline.duration((row.completed_at - row.created_at).total_seconds() * 1000)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -96,6 +96,17 @@ def build(
     return Timeline(tuple(steps), tuple(bars), max(whole - waiting, 0), waiting)
 
 
+def duration(milliseconds: float) -> str:
+    """Say a length as people do: `12.3 ms`, `4.05 s`, `20 min 7 s`, `3 h 4 min`."""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{milliseconds:.1f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
 def _passes(trace: Sequence[dict[str, Any]]) -> list[Pass]:
     """Cut the trace where a step is not after the one before: there another pass begins."""
     found: list[list[dict[str, Any]]] = []

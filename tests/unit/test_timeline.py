@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from toolsys import timeline
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,3 +60,12 @@ def test_every_further_pass_is_a_workers() -> None:
     assert [bar.label for bar in found.steps[0].bars] == ["web, pass 1", "worker, pass 2", "worker, pass 3"]
     alone = timeline.build([entry(1, 0), entry(10, 5)], {})
     assert {bar.label for step in alone.steps for bar in step.bars} == {"worker, pass 1"}
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "said"),
+    [(0, "0.0 ms"), (999.94, "999.9 ms"), (1_000, "1.00 s"), (59_990, "59.99 s"), (1_206_738.9, "20 min 7 s"),
+     (3_600_000, "1 h 0 min"), (100 * 3_600_000, "100 h 0 min")],
+)  # fmt: skip
+def test_lengths_are_said_as_people_say_them(milliseconds: float, said: str) -> None:
+    assert timeline.duration(milliseconds) == said

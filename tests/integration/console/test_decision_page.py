@@ -84,7 +84,7 @@ def test_an_approval_is_committed_before_anybody_is_rung_for(
 def test_a_rejection_needs_a_note_and_keeps_nothing_without_one(
     held: HeldCall, approver: Person, worker: Runtime
 ) -> None:
-    assert "Note: say why" in refused(approver, held, 422, decision="reject")
+    assert "Nothing is decided yet; note: say why." in refused(approver, held, 422, decision="reject")
     assert decide(approver, held, "reject", note="not before Monday").status_code == 302
     held.tenancy.work(worker, held.disposition)
     page = approver.text(held.page)

@@ -60,7 +60,7 @@ def start(data: Path, *, durable: bool = True) -> Servers:
     folder = DataFolder(data)
     try:
         return start_in(folder, durable=durable)
-    except BaseException:
+    except BaseException:  # also Ctrl-C: nothing is swallowed, the lock is given back
         folder.close()
         raise
 
@@ -85,7 +85,7 @@ def start_in(
         if with_postgres:
             make_database(places.sockets)
         folder.record(servers._environment)
-    except BaseException:
+    except BaseException:  # also Ctrl-C: nothing is swallowed, no server stays behind
         for child in reversed(servers.children):
             child.stop()
         raise

@@ -13,7 +13,7 @@ import pytest
 from tests.effects import EffectServer
 from tests.factories import Tenancy, approve, events_of, make_tenancy
 from tests.spec.requirements import gate
-from toolsys import services
+from toolsys import database, services
 from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.states import OutcomeStatus
 from toolsys.models import Invocation, Tenant
@@ -198,6 +198,41 @@ def test_a_worker_that_lost_its_claim_can_persist_nothing(acme: Tenancy, worker:
     (late,) = acme.work(replace(worker, store=replace(store, probe=TakenOver())), proposed)
     assert late.is_replay, "the late worker finds the other's result"
     assert events_of(acme, proposed).count("tool.call.completed") == 1
+
+
+def test_a_late_result_of_an_older_claim_is_refused_while_the_new_one_runs(acme: Tenancy, worker: Runtime) -> None:
+    """Status alone would let it in: the row is running again, under another claim."""
+    (proposed,) = acme.propose(("demo.echo", {"text": "x"}))
+
+    class TakenOver:
+        done = False
+
+        def reached(self, point: str, tool_name: str) -> None:
+            if point == "before_result" and not self.done:
+                self.done = True
+                pass_lease(acme, proposed)
+                with pytest.raises(Crash):
+                    acme.work(crashing(worker, "after_claim"), proposed)
+
+    store = worker.store
+    assert isinstance(store, SqlStore)
+    (late,) = acme.work(replace(worker, store=replace(store, probe=TakenOver())), proposed)
+    assert late.state is Progress.IN_FLIGHT
+    with tenant_transaction(acme.id):
+        row = Invocation.objects.get(pk=proposed.invocation_id)
+    assert (row.status, row.claim_epoch, row.completed_at) == ("running", 2, None)
+
+
+def test_the_claim_statement_itself_refuses_a_live_lease(acme: Tenancy, worker: Runtime) -> None:
+    """Asked with the present epoch, so that nothing but the lease stands in the way."""
+    (proposed,) = acme.propose(("demo.echo", {"text": "x"}))
+    with pytest.raises(Crash):
+        acme.work(crashing(worker, "after_claim"), proposed)
+    asked = (acme.id, proposed.invocation_id, 1, "another", 2.0, 1, acme.run.deadline_at, 5, 64)
+    statement = "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    assert database.from_json(database.call(statement, asked)[0][0]) == {"refused": "lost"}
+    pass_lease(acme, proposed)
+    assert database.from_json(database.call(statement, asked)[0][0])["epoch"] == 2
 
 
 def test_a_write_that_times_out_after_the_watermark_is_uncertain(

@@ -190,7 +190,7 @@ def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> None:
         return
     with wakeups.HUB.waiting(refresh_key(provider.domain, tenant_id)) as waiter:
         for key in keys:
-            queue.enqueue(queue.REFRESH_PROVIDER, provider.domain, tenant_id, key)
+            queue.enqueue_refresh(provider.domain, tenant_id, key)
         database.release_connection()
         waiter.until(
             lambda: provider.refresh_keys(tenant_id), lambda left: not left, REFRESH_SECONDS, runtime.clock.boottime

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(*argv: str, port: int | None = None) -> Iterator["subprocess.Popen[bytes]"]:
-    child = subprocess.Popen([sys.executable, *argv], cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen([sys.executable, *argv], cwd=ROOT, start_new_session=True, stderr=(open("/tmp/lab/err.log","ab") if os.environ.get("LAB_ERR") else subprocess.DEVNULL))
     try:
         for _ in range(300):
             if port is None or _listens(port):

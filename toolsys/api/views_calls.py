@@ -10,6 +10,7 @@ from toolsys import selectors, services, wakeups
 from toolsys.api import describe, parsing, render, schemas, waiting
 from toolsys.api.base import ApiView, answer
 from toolsys.api.schemas import StepRequest
+from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.spec import JsonObject
 from toolsys.problems import FieldError, Problem
 from toolsys.selectors import CallView
@@ -33,7 +34,10 @@ class Steps(ApiView):
         wanted = waiting.preference(request._request, waiting.DEFAULT_SECONDS)
         with wakeups.HUB.waiting(wakeups.step_key(run_id, body.step_number)) as waiter:
             dispositions = services.propose_step(self._submission(run_id, body, sent), self.house.runtime)
-            calls, kept = waiting.wait(waiter, lambda: self._read(run_id, body.step_number), _is_at_rest(names), wanted)
+            calls, kept = waiting.wait(
+                waiter, lambda: self._read(run_id, body.step_number), _is_at_rest(names), wanted,
+                looks_first=not _is_begun(dispositions),
+            )  # fmt: skip
         replays = frozenset(each.invocation_id for each in dispositions if each.is_replay)
         return _step_answer(run_id, body.step_number, names, calls, _headers(kept), replays)
 
@@ -98,6 +102,11 @@ class RunInvocations(ApiView):
         more = page.next_cursor is not None
         data = [render.call(call) for call in page.calls]
         return answer({"data": data, "has_more": more, "next_cursor": page.next_cursor})
+
+
+def _is_begun(dispositions: Sequence[Disposition]) -> bool:
+    """The step was handed to a worker a moment ago: there is nothing to read yet."""
+    return dispositions[-1].state is Progress.HANDED_OFF and not dispositions[-1].is_replay
 
 
 def _is_at_rest(names: Sequence[str]) -> Callable[[list[CallView]], bool]:

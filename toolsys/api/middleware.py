@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 
 PREFIX: Final = "/v1/"
 # Below the prefix, but read by people in a browser.
-PAGES: Final = ("/v1/docs",)
+PAGES: Final = ("/v1/docs", "/v1/openapi.json")
 _SANE: Final = re.compile(r"^[A-Za-z0-9_.:-]{1,64}\Z")
 
 

@@ -9,6 +9,7 @@ import queue as stdlib_queue
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from rq.utils import now
 from rq.worker import SimpleWorker
 
 from toolsys.ports import Runtime
-from toolsys.queue import Bell, BellQueue
+from toolsys.queue import Bell, BellQueue, ring_all
 
 log = logging.getLogger("toolsys.worker")
 HEARTBEAT_SECONDS: Final = 1.0
@@ -33,9 +34,14 @@ class ThreadWorker(SimpleWorker):
     job_class = Bell
     log_job_description = False
 
-    def __init__(self, queues: list[Queue], *, runtime: Runtime, threads: int, **options: Any) -> None:
+    def __init__(
+        self, queues: list[Queue], *, runtime: Runtime, threads: int, stop_sending: Callable[[], None], **options: Any
+    ) -> None:
+        """`stop_sending` is called when the worker is told to stop: what was not sent by then is given back."""
         super().__init__(queues, **options)
         self._runtime = runtime
+        self._stop_sending = stop_sending
+        self._draining = threading.Event()
         self._slots = threading.Semaphore(threads)
         self._threads = threads
         self._jobs: stdlib_queue.SimpleQueue[Job] = stdlib_queue.SimpleQueue()
@@ -105,6 +111,9 @@ class ThreadWorker(SimpleWorker):
 
     def _perform(self, job: Job) -> None:
         try:
+            if self._draining.is_set():
+                ring_all([job.id])
+                return
             job.func(self._runtime, *job.args)
         except Exception as error:  # noqa: BLE001
             # The row stands as it was committed; the sweeper names it again. The text may hold what a statement was
@@ -114,6 +123,8 @@ class ThreadWorker(SimpleWorker):
             connections.close_all()
 
     def _drain(self) -> None:
+        self._draining.set()
+        self._stop_sending()
         until = time.monotonic() + DRAIN_SECONDS
         for _ in range(self._threads):
             if not self._slots.acquire(timeout=max(until - time.monotonic(), 0.01)):

@@ -90,6 +90,19 @@ class Invocation(ApiView):
         return answer(render.call(call), 202, _headers(kept) | {"Location": f"/v1/invocations/{invocation_id}"})
 
 
+class CancelInvocation(ApiView):
+    @describe.operation("Cancel an invocation", answers={200: "Call", 202: "Call"})
+    def post(self, request: Request, invocation_id: UUID) -> HttpResponse:
+        """Ask for one call to end. 202 until it has: what was sent already may still succeed or be uncertain."""
+        self.no_body()
+        services.cancel_call(tenant_id=self.caller.tenant_id, invocation_id=invocation_id, runtime=self.house.runtime)
+        found = selectors.call(self.caller.tenant_id, invocation_id, self.house.runtime.sealer)
+        if found is None:
+            raise Problem("request.not_found")
+        headers = {} if _has_ended(found) else {"Location": f"/v1/invocations/{invocation_id}"}
+        return answer(render.call(found), 200 if _has_ended(found) else 202, headers)
+
+
 class RunInvocations(ApiView):
     @describe.operation("List the invocations of a run", answers={200: "CallPage"}, query=describe.PAGE)
     def get(self, request: Request, run_id: UUID) -> HttpResponse:

@@ -131,6 +131,23 @@ _CALLS: Final = (
         "recovery.killed_after", "issue 2", "Killed after the watermark, a non-idempotent call ends uncertain."
     ),
     Requirement("recovery.killed_before", "issue 2", "Killed before the watermark, the call is executed again, once."),
+    Requirement("breaker.loop", "TS breakers", "The fifth identical call of a run is not performed."),
+    Requirement("breaker.answer_only", "ADR-0136", "The turn after the fourth identical call is for answering."),
+    Requirement("breaker.evidence", "TS New evidence", "New evidence restarts the count, at most 32 times a run."),
+    Requirement("breaker.denied", "TS breakers", "The third identical denial fails the run."),
+    Requirement("breaker.uncertain", "TS breakers", "A call whose outcome is unknown is never proposed again."),
+    Requirement("attempts.bounded", "DESIGN §4", "After a known failure: few attempts, growing waits, one key."),
+    Requirement("attempts.class", "DESIGN §4", "Another attempt only where class and watermark permit it."),
+    Requirement("worker.drain", "issue 3", "A worker told to stop gives back what it has not sent."),
+    Requirement("audit.fail_closed", "AUD", "A write that cannot be recorded is not reported, and never repeated."),
+    Requirement("recovery.unknown_watermark", "issue 3", "A watermark of unknown commit is read back before sending."),
+    Requirement("recovery.fence", "DESIGN §4", "An open call of an older database epoch counts as sent."),
+    Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),
+    Requirement("parallel.admission", "TS admission check", "A step runs in parallel only if every call of it may."),
+    Requirement("parallel.cap", "TS Parallel calls", "Eight calls of a step run at a time; the others queue."),
+    Requirement("parallel.siblings", "TS Parallel calls", "A failing call ends no sibling."),
+    Requirement("queue.bells", "DESIGN §13", "A job is its id; what is no bell never stops a worker."),
+    Requirement("cancel.call", "DESIGN §6", "A call asked to end sends nothing more."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )
 

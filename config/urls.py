@@ -20,6 +20,13 @@ urlpatterns = [
 ]
 
 
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses before any view: a bad Host header, a path that is no text."""
+    if request.path.startswith(PREFIX):
+        return problems.malformed(request)
+    return defaults.bad_request(request, exception)
+
+
 def handler500(request: HttpRequest) -> HttpResponse:
     """What no view caught: a problem body for runtimes, a page for people."""
     if request.path.startswith(PREFIX):

@@ -43,6 +43,8 @@ MAXIMUM_RETRY_AFTER_SECONDS: Final = 86_400.0
 # Chunks of one byte cost six on the wire; more than that is no framing but a way to keep us reading.
 _FRAMING_FACTOR: Final = 8
 _READ_BYTES: Final = 65_536
+# Chunks that are already here come without a pause; a flood of small ones may not hold the loop and its deadlines.
+_CHUNKS_A_TURN: Final = 64
 _EARLY: Final = (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout, httpcore2.UnsupportedProtocol)
 _LATE: Final = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException)
 
@@ -210,9 +212,10 @@ class _BoundedBody(httpx2.AsyncByteStream):
         self._exchange = exchange
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._exchange.maximum_bytes
+        left, number = self._exchange.maximum_bytes, 0
         async with aclosing(self._answer.aiter_stream()) as chunks:
-            while (chunk := await self._next(chunks)) is not None:
+            while (chunk := await self._next(chunks, number)) is not None:
+                number += 1
                 if left is not None and len(chunk) > left:
                     yield chunk[:left]
                     self._exchange.ended("too_large")
@@ -220,9 +223,11 @@ class _BoundedBody(httpx2.AsyncByteStream):
                 left = None if left is None else left - len(chunk)
                 yield chunk
 
-    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+    async def _next(self, chunks: AsyncIterator[bytes], number: int) -> bytes | None:
         with self._exchange.translated():
             async with asyncio.timeout_at(self._exchange.deadline):
+                if number % _CHUNKS_A_TURN == _CHUNKS_A_TURN - 1:
+                    await asyncio.sleep(0)
                 return await anext(chunks, None)
 
     async def aclose(self) -> None:
@@ -274,11 +279,7 @@ class EgressClient:
 
         Raises: EgressError.
         """
-        Origin.of(url)  # before a more forgiving reader rewrites what is wrong with it
-        try:
-            request = httpx2.Request(method, url, headers=dict(headers or {}), content=content)
-        except (httpx2.InvalidURL, UnicodeError):
-            raise EgressRefused("malformed", "not a URL") from None
+        request = self._request(method, url, headers or {}, content)
         transport = PinnedTransport(
             self._policy, maximum_bytes=maximum_bytes, total_seconds=timeout_seconds, counts=self._counts,
             resolver=self._resolver, network=self._network, tls=self._tls, maximum_connections=1,
@@ -290,6 +291,16 @@ class EgressClient:
             finally:
                 await response.aclose()
         return HttpAnswer(response.status_code, body, dict(response.headers), is_whole)
+
+    def _request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> httpx2.Request:
+        """Judge the URL as it was written, before a more forgiving reader rewrites what is wrong with it."""
+        try:
+            self._policy.check_url(url)
+            return httpx2.Request(method, url, headers=dict(headers), content=content)
+        except EgressRefused as refused:
+            if self._counts is not None:
+                self._counts.add(refused.reason)
+            raise
 
 
 async def _collected(response: httpx2.Response, *, keeps_partial: bool) -> tuple[bytes, bool]:

@@ -46,11 +46,15 @@ class Sink:
 
 @dataclass
 class PublicServer:
-    """`requests` are the heads that came, `written` what was handed to the network since it was last set to 0."""
+    """`requests` are the heads that came, `written` what was handed to the network since it was last set to 0.
+
+    `scripts` are answers that a test writes for itself, at `/script/{name}`.
+    """
 
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
     written: int = 0
+    scripts: dict[str, bytes] = field(default_factory=dict)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async def write(data: bytes) -> None:
@@ -66,6 +70,9 @@ class PublicServer:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.requests.append(head)
                 _, what, *rest = head.split(b" ", 2)[1].decode().split("?")[0].split("/", 2)
+                if what == "script":
+                    await write(self.scripts[rest[0]])
+                    return
                 await BEHAVIOURS[what](write, rest[0] if rest else "")
                 is_kept = what == "kept"
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):

@@ -232,6 +232,8 @@ def _policies() -> Iterator[Row]:
               opened=("10.0.0.0/8",), is_plain_allowed=False)  # fmt: skip
     yield Row("plain HTTP to an opened address without an opt-in", "http://127.0.0.1:{sink}/", "plain_http",
               opened=("127.0.0.1/32",), is_plain_allowed=False)  # fmt: skip
+    yield Row("HTTPS where plain HTTP has no opt-in", "https://api.example/raw/ok", ANSWERED,
+              allowed=(API, "http://api.example:443/"), is_plain_allowed=False, requests=1)  # fmt: skip
     yield Row("plain HTTP to a public address", "http://api.example/", "plain_http")
     yield Row("plain HTTP to one public address of two", "http://api.example/", "plain_http",
               (("10.0.0.1", PUBLIC),), opened=("10.0.0.0/8",))  # fmt: skip

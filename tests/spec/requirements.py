@@ -180,6 +180,11 @@ _EGRESS: Final = (
     Requirement("egress.bounded", "DESIGN §8", "Head, framing, body and time are bounded; no answer is decoded."),
     Requirement("egress.once", "corpus B33", "A request whose answer was lost is never sent again by the transport."),
     Requirement("egress.counted", "issue 3", "Each exchange is counted once, by how it ended."),
+    Requirement("web.declared", "TS Names", "web.fetch reads the network under the pinned target, with one GET."),
+    Requirement("web.hosts", "issue 3", "web.fetch exists only where an operator lists hosts, and asks only those."),
+    Requirement("web.text", "issue 3", "Text is returned as received in its charset; what is no text is refused."),
+    Requirement("web.failures", "TS ToolFailureKind", "Each way of not getting a page has its kind and its reason."),
+    Requirement("web.bounded", "TS Output", "What is read past the hard ceiling is kept and the call has failed."),
 )
 
 REQUIREMENTS: Final = {

@@ -179,7 +179,8 @@ class EgressPolicy:
         if len(answers) > MAXIMUM_ADDRESSES:
             raise EgressRefused("address", f"{len(answers)} answers")
         addresses = [self.check_address(answer) for answer in answers]
-        speaks_plain = Origin("http", host, port) in self.allowed
+        plain = Origin("http", host, port)
+        speaks_plain = plain in self.allowed and plain.authority in self.plain_http_hosts
         if speaks_plain and not all(self._is_open(address) for address in addresses):
             raise EgressRefused("plain_http", "plain HTTP stays within the networks that an operator opened")
         return tuple(dict.fromkeys(str(address) for address in addresses))

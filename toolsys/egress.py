@@ -16,7 +16,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import httpcore2
@@ -87,8 +87,11 @@ class _Exchange:
         self.was_sent = False
         self._counts = counts
 
-    async def note(self, event: str, _info: object) -> None:
-        """Take httpcore2's trace events."""
+    def traced(self) -> dict[str, Any]:
+        """Only where our own time can run out is it asked whether anything was sent."""
+        return {} if self.deadline is None else {"trace": self._note}
+
+    async def _note(self, event: str, _info: object) -> None:
         self.was_sent = self.was_sent or event.endswith("send_request_headers.started")
 
     def ended(self, outcome: str) -> None:
@@ -137,7 +140,8 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         tls: ssl.SSLContext | None = None,
         maximum_connections: int = 16,
     ) -> None:
-        self._policy = policy
+        # Pure, and a connection mostly asks for one URL; what is refused is not kept.
+        self._check_url = lru_cache(maxsize=64)(policy.check_url)
         self._maximum_bytes = maximum_bytes
         self._total_seconds = total_seconds
         self._counts = counts
@@ -157,7 +161,7 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         """
         exchange = _Exchange(maximum_bytes, self._total_seconds, self._counts)
         with exchange.translated():
-            origin = self._policy.check_url(str(request.url))
+            origin = self._check_url(str(request.url))
             async with asyncio.timeout_at(exchange.deadline):
                 answer = await self._pool.handle_async_request(_outgoing(request, origin, exchange))
                 headers = httpx2.Headers(answer.headers)
@@ -185,7 +189,7 @@ def _outgoing(request: httpx2.Request, origin: Origin, exchange: _Exchange) -> h
         url=httpcore2.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=request.url.raw_path),
         headers=request.headers.raw,
         content=request.stream,
-        extensions={"timeout": request.extensions.get("timeout", {}), "trace": exchange.note},
+        extensions={"timeout": request.extensions.get("timeout", {}), **exchange.traced()},
     )
 
 

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from config.databases import parse_database_url
 from config.datafolder import default_folder, recorded_environment
+from toolsys.domain.destinations import EgressRefused, Origin
 
 MASTER_KEY_BYTES = 32
 HINTS = {
@@ -55,6 +56,23 @@ def _network(value: str) -> str:
     return value
 
 
+def _host(value: str) -> str:
+    """Read a host or host:port as a URL would, and only that: no scheme, path, user or wildcard."""
+    try:
+        origin = Origin.of(f"https://{value}")
+    except EgressRefused as refused:
+        raise ValueError("must be hosts or host:port pairs, without wildcard") from refused
+    if value.lower() not in {origin.authority, origin.authority.rpartition(":")[0]}:
+        raise ValueError("must be hosts or host:port pairs, without wildcard")
+    return value.lower()
+
+
+def _host_name(value: str) -> str:
+    if ":" in value:
+        raise ValueError("must be host names, without port")
+    return _host(value)
+
+
 def decode_master_keys(ring: str) -> tuple[bytes, ...]:
     """Return the keys of the ring, the encrypting one first. Raises: ValueError."""
     try:
@@ -72,6 +90,9 @@ def _master_keys(value: SecretStr) -> SecretStr:
 
 
 Listed = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], NoDecode, BeforeValidator(_split)]
+HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], NoDecode, BeforeValidator(_split)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 
 
@@ -114,11 +135,14 @@ class Toolsys(BaseSettings):
     worker_threads: int = Field(8, ge=1)
 
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
-    egress_private_cidrs: Annotated[
-        tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)
-    ] = ()
+    egress_private_cidrs: Networks = ()
     # host:port, to which plain HTTP may go: an operator's explicit opt-in for local networks.
     egress_plain_http_hosts: Listed = ()
+    # Denied whatever is allowed: a host with everything below it, a network.
+    egress_denied_hosts: HostNames = ()
+    egress_denied_cidrs: Networks = ()
+    # What `web.fetch` may ask; empty: there is no such tool.
+    web_fetch_hosts: Hosts = ()
 
 
 class Env(BaseSettings):

@@ -8,7 +8,9 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from uuid import UUID
 
@@ -23,9 +25,10 @@ from toolsys.artifacts import StoredArtifacts
 from toolsys.builtin.demo import DemoEcho, DemoExternalWrite
 from toolsys.builtin.math_evaluate import MathEvaluate
 from toolsys.builtin.system_time import SystemTime
+from toolsys.builtin.web_fetch import WebFetch
 from toolsys.composition import Composition
 from toolsys.credentials import EnvironmentCredentials
-from toolsys.egress import EgressPolicy, policy_for
+from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.ids import uuid7
@@ -71,13 +74,34 @@ def builtins(clock: Clock) -> list[Tool]:
     if numbers.demo:
         tools.append(DemoEcho())
     if numbers.demo and numbers.demo_effects_url:
-        policy = policy_for(
-            [numbers.demo_effects_url],
-            open_networks=numbers.egress_private_cidrs,
-            plain_http_hosts=numbers.egress_plain_http_hosts,
-        )
-        tools.append(DemoExternalWrite(numbers.demo_effects_url, policy))
+        tools.append(DemoExternalWrite(numbers.demo_effects_url, egress_policy([numbers.demo_effects_url])))
+    if numbers.web_fetch_hosts:
+        tools.append(web_fetch(clock))
     return tools
+
+
+def web_fetch(clock: Clock) -> WebFetch:
+    hosts = settings.TOOLSYS.web_fetch_hosts
+    policy = egress_policy(f"{scheme}://{host}" for host in hosts for scheme in ("https", "http"))
+    return WebFetch(EgressClient(policy, counts=egress_counts()), clock, hosts)
+
+
+@cache
+def egress_counts() -> EgressCounts:
+    """How everything that left this process ended; metrics read it."""
+    return EgressCounts()
+
+
+def egress_policy(urls: Iterable[str]) -> EgressPolicy:
+    """Exactly the origins of these URLs, under what the operator opened and denied."""
+    numbers = settings.TOOLSYS
+    return policy_for(
+        urls,
+        open_networks=numbers.egress_private_cidrs,
+        plain_http_hosts=numbers.egress_plain_http_hosts,
+        denied_hosts=numbers.egress_denied_hosts,
+        denied_networks=numbers.egress_denied_cidrs,
+    )
 
 
 def probe() -> Probe:
@@ -122,12 +146,10 @@ def stdio_commands() -> dict[str, StdioCommand]:
 
 def egress_of(config: ServerConfig) -> EgressPolicy:
     """A server may be dialled at exactly its own origin; its addresses are checked all the same."""
-    numbers = settings.TOOLSYS
-    return policy_for(
-        [config.endpoint],
-        open_networks=numbers.egress_private_cidrs,
-        plain_http_hosts=numbers.egress_plain_http_hosts,
-    )
+    try:
+        return egress_policy([config.endpoint])
+    except EgressRefused:
+        return EgressPolicy()  # it has no origin: nothing is allowed, and the validators say why
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
@@ -144,4 +166,4 @@ def compose_worker(execution: WorkerExecution, workbench: Workbench) -> Composit
 
 def open_mcp(loop: LoopThread) -> Workbench:
     """Import the SDK and make the pool of connections; once, before the worker takes work."""
-    return open_workbench(loop.run, EnvironmentCredentials().resolve, egress_of)
+    return open_workbench(loop.run, EnvironmentCredentials().resolve, egress_of, egress_counts())

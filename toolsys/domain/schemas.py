@@ -5,12 +5,14 @@ It measures and derives; compiling and validating is `toolsys.validation`. A sto
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+from urllib.parse import unquote
 
 MAXIMUM_DEPTH: Final = 16
 MAXIMUM_BYTES: Final = 32 * 1024
 MAXIMUM_SUBSCHEMAS: Final = 4096
+MAXIMUM_PATTERNS: Final = 256
 DIALECTS: Final = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
     "https://json-schema.org/draft/2019-09/schema": 2019,
@@ -40,8 +42,38 @@ def schema_defect(
             return f"more than {MAXIMUM_SUBSCHEMAS} nodes"
         if (bad := _remote_reference(node)) is not None:
             return f"remote reference {bad[:80]!r}"
+        if count > 1 and (resource := _resource(node)) is not None:
+            return f"a document inside the document ({resource})"
+    if len(patterns(schema)) > MAXIMUM_PATTERNS:
+        return f"more than {MAXIMUM_PATTERNS} patterns"
     size = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return f"larger than {maximum_bytes} bytes" if size > maximum_bytes else None
+
+
+def patterns(schema: dict[str, Any]) -> list[str]:
+    """Return every regular expression that the schema may ask for, however deep it stands."""
+    found: list[str] = []
+    for _, node in _nodes(schema, MAXIMUM_BYTES):
+        if isinstance(node, dict):
+            found += [node["pattern"]] if isinstance(node.get("pattern"), str) else []
+            keyed = node.get("patternProperties")
+            found += list(keyed) if isinstance(keyed, dict) else []
+    return found
+
+
+def pointed(schema: dict[str, Any], reference: str) -> Any:
+    """Return what `#` and a JSON pointer (RFC 6901) lead to in the document, or None where they lead nowhere."""
+    pointer, found = unquote(reference.removeprefix("#")), schema
+    if pointer and not pointer.startswith("/"):
+        return None
+    for part in pointer.split("/")[1:]:
+        found = _member(found, part.replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+def pointer_of(path: Iterable[str | int]) -> str:
+    """Return the JSON pointer (RFC 6901) of a path; the empty one is the whole document."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
@@ -78,3 +110,20 @@ def _remote_reference(node: object) -> str | None:
         if isinstance(target, str) and not target.startswith("#"):
             return target
     return None
+
+
+def _resource(node: object) -> str | None:
+    """A subschema with an identity or a dialect of its own: references in it would mean something else."""
+    if not isinstance(node, dict):
+        return None
+    identity, dialect = node.get("$id"), node.get("$schema")
+    if isinstance(identity, str) and not identity.startswith("#"):
+        return "$id"
+    return "$schema" if isinstance(dialect, str) else None
+
+
+def _member(container: Any, part: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(part)
+    is_index = isinstance(container, list) and part.isascii() and part.isdecimal() and int(part) < len(container)
+    return container[int(part)] if is_index else None

@@ -39,6 +39,10 @@ def _json(value: object) -> object:
     return json.loads(value or "{}") if isinstance(value, str) else value
 
 
+def _json_list(value: object) -> object:
+    return json.loads(value or "[]") if isinstance(value, str) else value
+
+
 def _database_url(value: SecretStr) -> SecretStr:
     parse_database_url(value.get_secret_value())
     return value
@@ -84,6 +88,16 @@ class StdioServer(BaseModel):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+class ToolLimit(BaseModel):
+    """Tools of one glob that exist only in some environments, or only under some profiles; absent is everywhere."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: str = Field(min_length=1, max_length=96)
+    environments: frozenset[str] | None = None
+    profiles: frozenset[str] | None = None
+
+
 class Toolsys(BaseSettings):
     """The product's own numbers and switches: TOOLSYS_<NAME>. Units are in the names."""
 
@@ -112,6 +126,7 @@ class Toolsys(BaseSettings):
     worker_threads: int = Field(8, ge=1)
 
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
+    tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
     egress_private_cidrs: Annotated[
         tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)
     ] = ()

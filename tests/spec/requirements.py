@@ -92,6 +92,12 @@ _REGISTRY: Final = (
     ),
     Requirement("schemas.closing", "DESIGN §1", "Unknown arguments are refused unless the schema permits them."),
     Requirement("schemas.bounded", "DESIGN §3", "Schemas are bounded in size and depth, patterns in time."),
+    Requirement(
+        "registry.filters", "TS Resolution", "A session is offered what agent, scopes, profile and environment permit."
+    ),
+    Requirement(
+        "registry.availability", "TS Advertisement", "What makes an advertised tool uncallable shows at call time."
+    ),
     Requirement("registry.pinned", "TS Resolution", "A session resolves against exactly the set that it advertised."),
 )
 

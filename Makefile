@@ -2,7 +2,7 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench lint lock clean-data
+.PHONY: help up test demo bench bench-values lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
@@ -14,6 +14,7 @@ help:
 	  'make test        run the whole test suite on servers of its own (ARGUMENTS="-k name")' \
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
+	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make lint        style, types, import contracts, missing migrations' \
 	  'make lock        write the lock files anew from pyproject.toml' \
 	  'make clean-data  delete the data of `make up` and of the tests'
@@ -33,6 +34,10 @@ demo:
 bench:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) tests/bench/calls.py $(ARGUMENTS)
+
+bench-values:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) tests/bench/values.py
 
 lint:
 	@sh config/environment.sh tests/requirements.lock

@@ -23,6 +23,8 @@ from toolsys.kept import Kept
 
 MAXIMUM_ERRORS: Final = 5
 MASK: Final = "***"
+# As deep as a canonical document, and the text in it: the engine follows a schema that holds itself on its own stack.
+MAXIMUM_LEVELS: Final = canonical.MAXIMUM_DEPTH + 1
 SCHEMAS_KEPT: Final = 2_048
 # In evaluations of a subschema: some 40 ns each to say yes or no, some 40 µs each to say where and why.
 CHECKING_BUDGET: Final = 1_000_000
@@ -111,8 +113,8 @@ def with_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
 
 
 def _found(compiled: Compiled, document: Any) -> list[SchemaError]:
-    extent = weights.extent(document, canonical.MAXIMUM_DEPTH, CHECKING_BUDGET)
-    if extent.depth > canonical.MAXIMUM_DEPTH + 1 or extent.values > CHECKING_BUDGET:
+    extent = weights.extent(document, MAXIMUM_LEVELS, CHECKING_BUDGET)
+    if extent.depth > MAXIMUM_LEVELS or extent.values > CHECKING_BUDGET:
         return [SchemaError("", "nested too deeply, or too large")]
     work = _work(compiled, document, extent)
     try:

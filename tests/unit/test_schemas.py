@@ -97,3 +97,31 @@ def test_a_root_that_says_nothing_of_unknown_properties_refuses_them(
     before = json.dumps(schema)
     assert closed(schema) == {**schema, **added}
     assert json.dumps(schema) == before
+
+
+@gate("schemas.bounded")
+def test_patterns_are_counted_wherever_they_stand() -> None:
+    schema = {"properties": {"a": {"pattern": "a"}, "pattern": {"patternProperties": {"b": {"not": {"pattern": "c"}}}}}}
+    assert sorted(schemas.patterns(schema)) == ["a", "b", "c"]
+    many = {"anyOf": [{"pattern": str(n)} for n in range(schemas.MAXIMUM_PATTERNS + 1)]}
+    assert schema_defect(many) == "more than 256 patterns"
+
+
+@gate("schemas.no_remote")
+@pytest.mark.parametrize(
+    ("inner", "defect"),
+    [({"$id": "https://x/y"}, "a document inside the document ($id)"), ({"$id": "#a"}, None),
+     ({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "a document inside the document ($schema)")],
+)  # fmt: skip
+def test_references_mean_one_document_only(inner: dict[str, Any], defect: str | None) -> None:
+    assert schema_defect({"$id": "https://x/root", "$defs": {"a": inner}}) == defect
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [("#", "root"), ("#/a/0/b", 1), ("#/c~1d", 2), ("#/e~0f", 3), ("#/g%20h", 4), ("#/a/1", None), ("#/a/x", None),
+     ("#/a/0/b/c", None), ("#anchor", None), ("#/", 5)],
+)  # fmt: skip
+def test_a_pointer_leads_to_its_place_or_nowhere(reference: str, found: Any) -> None:
+    document = {"a": [{"b": 1}], "c/d": 2, "e~f": 3, "g h": 4, "": 5}
+    assert schemas.pointed(document, reference) == (document if found == "root" else found)

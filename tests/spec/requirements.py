@@ -109,6 +109,7 @@ _CALLS: Final = (
     Requirement(
         "key.derivation", "TS The key", "The key is the specified hash over its seven inputs; attempts are no input."
     ),
+    Requirement("key.verbatim", "TS The key", "The key is passed on verbatim, only where the operator says."),
     Requirement("key.raw_space", "DESIGN §1", "Arguments without canonical form have a key space of their own."),
     Requirement("key.tenant", "DESIGN §1", "The key is unique per tenant: no tenant can probe another's rows."),
     Requirement(
@@ -134,6 +135,7 @@ _CALLS: Final = (
     Requirement(
         "dedup.replay", "TS Deduplication", "A terminal row gives its recorded outcome again, without executing."
     ),
+    Requirement("dedup.cases", "TS Deduplication", "A call that is known stands where its row says, in five cases."),
     Requirement("recovery.table", "TS watermark", "What a later worker does is a table of class and watermark."),
     Requirement(
         "recovery.key_place", "DESIGN §4", "Without a way to pass the key, conditional counts as non-idempotent."

@@ -80,7 +80,7 @@ def test_b47_what_was_approved_is_what_is_sent(acme: Tenancy, worker: Runtime, m
     with tenant_transaction(acme.id):
         row = Invocation.objects.get(pk=held.invocation_id)
     ((data, key),) = sent
-    assert data == '{"line":"café"}'.encode()
+    assert data == '{"hold":false,"line":"café"}'.encode()
     assert canonical.sha256_hex(data) == row.normalized_arguments_hash
     assert (key, len(key)) == (row.idempotency_key, 64)
 

@@ -19,6 +19,14 @@ from toolsys.validation import (
 )
 
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+# Each property is known to another part of it.
+COMPOSED: dict[str, Any] = {
+    "properties": {"a": {}},
+    "anyOf": [{"properties": {"b": {}}}, {"$ref": "#/definitions/d", "properties": {"ignored": {}}}],
+    "if": {"required": ["c"]},
+    "then": {"properties": {"c": {}}, "patternProperties": {"^x": {}}},
+    "definitions": {"d": {"properties": {"d": {}}}},
+}
 
 
 class Listener:
@@ -88,6 +96,11 @@ def test_no_schema_ever_opens_a_connection(listener: Listener) -> None:
         ({"allOf": [{"properties": {"a": {}}}]}, {"a": 1}, []),
         ({"allOf": [{"properties": {"a": {}}}]}, {"b": 1}, [""]),
         ({**DRAFT_7, "properties": {"a": {}}}, {"b": 1}, [""]),
+        ({**DRAFT_7, **COMPOSED}, {"a": 1, "b": 2, "c": 3, "x1": 4, "d": 5}, []),
+        ({**DRAFT_7, **COMPOSED}, {"z": 1}, [""]),
+        ({**DRAFT_7, **COMPOSED, "propertyNames": {"maxLength": 1}}, {"x1": 1}, [""]),
+        ({**DRAFT_7, "oneOf": [{"additionalProperties": True}]}, {"z": 1}, []),
+        ({**DRAFT_7, "oneOf": [{}]}, {"z": 1}, [""]),
         ({"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {}, [""]),
         ({"properties": {"a/b": {"properties": {"c~d": {"type": "integer"}}}}}, {"a/b": {"c~d": "x"}}, ["/a~1b/c~0d"]),
         ({"properties": {"a": {"items": {"type": "integer"}}}}, {"a": [1, "x"]}, ["/a/1"]),

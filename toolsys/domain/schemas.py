@@ -18,7 +18,9 @@ DIALECTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "http://json-schema.org/draft-07/schema": 7,
 }
-_COMPOSING: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$dynamicRef"})
+_COMPOSING: Final = frozenset({
+    "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies",
+})  # fmt: skip
 
 
 def dialect_of(schema: dict[str, Any]) -> int | None:
@@ -79,14 +81,53 @@ def pointer_of(path: Iterable[str | int]) -> str:
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a copy in which an object that says nothing of unknown properties refuses them.
 
-    A plain root gets `additionalProperties: false`, a composed one `unevaluatedProperties: false`. Draft-07 has no
-    `unevaluatedProperties`, so a composed draft-07 root stays as its author wrote it.
+    A plain root gets `additionalProperties: false`, a composed one `unevaluatedProperties: false`. Draft-07 has no such
+    keyword: there a composed root refuses the names that no part of it knows, unless a part permits any. (Beside a
+    draft-07 `$ref` every keyword is ignored: such a root stays as its author wrote it.)
     """
     if "additionalProperties" in schema or "unevaluatedProperties" in schema:
         return schema
     if not _COMPOSING & schema.keys():
         return {**schema, "additionalProperties": False}
-    return schema if dialect_of(schema) == 7 else {**schema, "unevaluatedProperties": False}
+    if dialect_of(schema) != 7:
+        return {**schema, "unevaluatedProperties": False}
+    known = None if "$ref" in schema else _known_names(schema)
+    if known is None:
+        return schema
+    declared = schema.get("propertyNames", True)
+    return {**schema, "propertyNames": {"allOf": [declared, known]}}
+
+
+def _known_names(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a schema of the names that some part of a composed object knows; None where a part permits any."""
+    names: set[str] = set()
+    matching: set[str] = set()
+    left: list[Any] = [schema]
+    seen: list[Any] = []
+    while left:
+        part = left.pop()
+        if not isinstance(part, dict) or any(part is known for known in seen):
+            continue
+        seen.append(part)
+        if isinstance(part.get("$ref"), str):
+            left.append(pointed(schema, part["$ref"]))
+            continue
+        if part.get("additionalProperties", False) is not False:
+            return None
+        names.update(_mapping(part.get("properties")))
+        matching.update(_mapping(part.get("patternProperties")))
+        left += [part.get(name) for name in ("if", "then", "else")]
+        left += [inner for name in ("allOf", "anyOf", "oneOf") for inner in _sequence(part.get(name))]
+        left += _mapping(part.get("dependencies")).values()
+    return {"anyOf": [{"enum": sorted(names)}, *({"pattern": pattern} for pattern in sorted(matching))]}
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _sequence(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
 
 
 def _nodes(schema: object, maximum_depth: int) -> Iterator[tuple[int, Any]]:

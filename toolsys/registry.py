@@ -6,14 +6,14 @@ immutable, so they are kept by their hash. Source: TS "Resolution", "Advertiseme
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from toolsys.domain import canonical, names, offering
 from toolsys.domain.calls import Facts
 from toolsys.domain.offering import Audience, Limit
-from toolsys.domain.registration import RegistrationReport, Rejection, defects, forced
+from toolsys.domain.registration import RegistrationReport, Rejection, declaration_defects, forced, schema_defects
 from toolsys.domain.spec import JsonObject, ToolSource, ToolSpec
 from toolsys.kept import Kept
 from toolsys.ports import NotAvailable, Tool, ToolProvider
@@ -22,6 +22,7 @@ from toolsys.validation import UnusableSchema, compile_schema
 log = logging.getLogger(__name__)
 
 PINS_KEPT: Final = 512
+VERDICTS_KEPT: Final = 8_192
 # The registry takes entries from the build, from MCP and from devices, and from nowhere else.
 BUILT_SOURCES: Final = frozenset({ToolSource.BUILTIN, ToolSource.SANDBOX})
 DYNAMIC_SOURCES: Final = frozenset({ToolSource.MCP, ToolSource.DEVICE})
@@ -55,6 +56,7 @@ class Registry:
         self._providers = providers
         self._read_pin = read_pin
         self._pins: Kept[dict[str, ToolSpec]] = Kept(PINS_KEPT)
+        self._judged: Kept[tuple[Rejection, ...]] = Kept(VERDICTS_KEPT)
         report = self._examined([tool.spec for tool in tools], BUILT_SOURCES)
         # What is built in is not mended: a trust that would have to be overwritten is a mistake in the code.
         broken = [*report.rejected, *_unforced([tool.spec for tool in tools])]
@@ -142,15 +144,26 @@ class Registry:
             accepted += [] if bad else [spec]
         return RegistrationReport(tuple(accepted), tuple(rejected))
 
-    def _defects(self, spec: ToolSpec) -> list[Rejection]:
-        found = list(defects(spec, output_ceiling_bytes=self._ceiling))
-        for label, schema in (("schema.input", spec.input_schema), ("schema.output", spec.output_schema)):
-            if not found and schema is not None:
-                try:
-                    compile_schema(schema)
-                except UnusableSchema as error:
-                    found.append(Rejection(spec.name, label, str(error)))
-        return found
+    def _defects(self, spec: ToolSpec) -> Sequence[Rejection]:
+        return declaration_defects(spec, output_ceiling_bytes=self._ceiling) or self._schema_defects(spec)
+
+    def _schema_defects(self, spec: ToolSpec) -> Sequence[Rejection]:
+        """Compiling costs. The version of an MCP tool is the hash of its catalog: a verdict on it stays true."""
+        key = (spec.name, spec.version) if spec.source is ToolSource.MCP else None
+        known = self._judged.get(key)
+        if known is not None:
+            return known
+        found = schema_defects(spec) or tuple(_compiling_defects(spec))
+        return found if key is None else self._judged.put(key, found)
+
+
+def _compiling_defects(spec: ToolSpec) -> Iterator[Rejection]:
+    for label, schema in (("schema.input", spec.input_schema), ("schema.output", spec.output_schema)):
+        if schema is not None:
+            try:
+                compile_schema(schema)
+            except UnusableSchema as error:
+                yield Rejection(spec.name, label, str(error))
 
 
 def _unforced(specs: Iterable[ToolSpec]) -> list[Rejection]:

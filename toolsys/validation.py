@@ -77,15 +77,19 @@ class Compiled:
 
 
 def compile_schema(schema: JsonObject, *, close: bool = True) -> Compiled:
-    """Return a compiled schema, kept by identity and by content: a schema is never edited in place.
+    """Return a compiled schema, kept by its content.
 
     Raises: UnusableSchema.
     """
+    return _compiled(json.dumps(schemas.closed(schema) if close else schema, sort_keys=True))
+
+
+def _kept(schema: JsonObject, *, close: bool) -> Compiled:
+    """The same for schemas that are used again and again: found by identity, since none is ever edited in place."""
     known = _KEPT.get((id(schema), close))
     if known is not None and known[0] is schema:
         return known[1]
-    compiled = _compiled(json.dumps(schemas.closed(schema) if close else schema, sort_keys=True))
-    return _KEPT.put((id(schema), close), (schema, compiled))[1]
+    return _KEPT.put((id(schema), close), (schema, compile_schema(schema, close=close)))[1]
 
 
 def argument_errors(schema: JsonObject, arguments: JsonObject) -> list[SchemaError]:
@@ -93,13 +97,13 @@ def argument_errors(schema: JsonObject, arguments: JsonObject) -> list[SchemaErr
 
     Raises: UnusableSchema.
     """
-    return _found(compile_schema(schema), arguments)
+    return _found(_kept(schema, close=True), arguments)
 
 
 def output_errors(schema: JsonObject, structured: Any) -> list[SchemaError]:
     """Return at most five mismatches of whatever a tool gave, JSON or not. Raises nothing: the tool has run."""
     try:
-        return _found(compile_schema(schema, close=False), structured)
+        return _found(_kept(schema, close=False), structured)
     except (UnusableSchema, ValueError, TypeError, RecursionError):
         return [SchemaError("", "the output schema of this tool cannot be used")]
 
@@ -109,7 +113,7 @@ def with_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
 
     Raises: UnusableSchema; defaults.Overfilled.
     """
-    return defaults.fill(compile_schema(schema).defaults, arguments)
+    return defaults.fill(_kept(schema, close=True).defaults, arguments)
 
 
 def _found(compiled: Compiled, document: Any) -> list[SchemaError]:

@@ -257,3 +257,17 @@ def test_a_deprecated_tool_is_offered_with_its_mark_and_an_invisible_one_is_pinn
         "math.old": (True, True),
         "math.app": (False, False),
     }
+
+
+def test_a_verdict_on_a_schema_is_kept_for_its_catalog_and_no_other() -> None:
+    held = registry()
+    bad: JsonObject = {"type": "object", "properties": {"a": {"pattern": "("}}}
+    assert held.register_dynamic([remote("a", version="h1")], ToolSource.MCP).rejected == ()
+    (first,) = held.register_dynamic([remote("a", version="h2", input_schema=bad)], ToolSource.MCP).rejected
+    (again,) = held.register_dynamic([remote("a", version="h2", input_schema=bad)], ToolSource.MCP).rejected
+    assert first == again
+    assert first.reason == "schema.input"
+    (ceiling,) = held.register_dynamic(
+        [remote("a", version="h1", maximum_output_bytes=CEILING + 1)], ToolSource.MCP
+    ).rejected
+    assert ceiling.reason == "limits.output_ceiling", "configuration is judged each time"

@@ -71,18 +71,28 @@ class RegistrationReport:
 def forced(spec: ToolSpec) -> ToolSpec:
     """Return the spec with what its source forces: untrusted output and, for MCP, no parallel calls."""
     updates: dict[str, object] = {}
-    if spec.source in FORCED_UNTRUSTED:
+    if spec.source in FORCED_UNTRUSTED and spec.output_trust is not TrustLevel.EXTERNAL_UNTRUSTED:
         updates["output_trust"] = TrustLevel.EXTERNAL_UNTRUSTED
-    if spec.source is ToolSource.MCP:
+    if spec.source is ToolSource.MCP and spec.allow_parallel:
         updates["allow_parallel"] = False
     return spec.model_copy(update=updates) if updates else spec
 
 
 def defects(spec: ToolSpec, *, output_ceiling_bytes: int) -> tuple[Rejection, ...]:
     """Return every rule that the spec breaks; an empty tuple means that it may be registered."""
+    return (*declaration_defects(spec, output_ceiling_bytes=output_ceiling_bytes), *schema_defects(spec))
+
+
+def declaration_defects(spec: ToolSpec, *, output_ceiling_bytes: int) -> tuple[Rejection, ...]:
+    """Return what is wrong with a spec apart from its schemas."""
     found = [*_name_defects(spec), *_limit_defects(spec, output_ceiling_bytes), *_control_defects(spec)]
-    found += [*_target_defects(spec), *_scope_defects(spec), *_schema_defects(spec)]
+    found += [*_target_defects(spec), *_scope_defects(spec)]
     return tuple(Rejection(spec.name, reason, detail) for reason, detail in found)
+
+
+def schema_defects(spec: ToolSpec) -> tuple[Rejection, ...]:
+    """Return what is wrong with the shape of its schemas; compiling them is `toolsys.validation`."""
+    return tuple(Rejection(spec.name, reason, detail) for reason, detail in _schema_defects(spec))
 
 
 def _name_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:

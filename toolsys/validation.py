@@ -9,6 +9,7 @@ import json
 import resource
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final, NoReturn
@@ -161,7 +162,8 @@ def _found_elsewhere(compiled: Compiled, document: Any) -> list[SchemaError]:
 
 def serve() -> None:
     """Be the child that may be killed: check without a budget, line by line, until the parent is gone."""
-    resource.setrlimit(resource.RLIMIT_AS, (CHILD_MEMORY_BYTES, CHILD_MEMORY_BYTES))
+    with suppress(ValueError, OSError):  # not every system limits this
+        resource.setrlimit(resource.RLIMIT_AS, (CHILD_MEMORY_BYTES, CHILD_MEMORY_BYTES))
     print("ready", flush=True)  # noqa: T201 - standard output is the way back
     for line in sys.stdin:
         schema, document = json.loads(line)

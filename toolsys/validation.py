@@ -8,7 +8,7 @@ DESIGN §1 and §3.
 import json
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -188,12 +188,12 @@ def _made(schema: JsonObject) -> Compiled:
     draft = _DRAFTS.get(schemas.dialect_of(schema) or 0)
     if draft is None:
         raise UnusableSchema("unsupported dialect")
-    sizes = [_pattern_size(pattern) for pattern in schemas.patterns(schema)]
-    if sum(sizes) > MAXIMUM_PATTERN_BYTES:
-        raise UnusableSchema(f"its patterns are larger than {MAXIMUM_PATTERN_BYTES} bytes together")
     try:
         weight = weights.weigh(schema)
-        return Compiled(schema, _validator(draft, schema), weight, sum(sizes))
+        pattern_bytes = _pattern_bytes(weight.patterns)
+        return Compiled(schema, _validator(draft, schema), weight, pattern_bytes)
+    except UnusableSchema:
+        raise
     except jsonschema_rs.ValidationError as error:
         raise UnusableSchema(f"{schemas.pointer_of(error.instance_path) or '/'}: {error.message[:200]}") from None
     except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -206,10 +206,21 @@ def _validator(draft: Any, schema: Any, *, pattern_bytes: int = PATTERN_SIZES[-1
     return draft(schema, retriever=_refuse, pattern_options=options, mask=MASK, validate_formats=False)
 
 
+def _pattern_bytes(patterns: Iterable[str]) -> int:
+    """Return the size of the patterns together. It stops at the bound: compiling them takes time too."""
+    total = 0
+    for pattern in patterns:
+        total += _pattern_size(pattern)
+        if total > MAXIMUM_PATTERN_BYTES:
+            raise UnusableSchema(f"its patterns are larger than {MAXIMUM_PATTERN_BYTES} bytes together")
+    return total
+
+
 def _pattern_size(pattern: str) -> int:
     """Return the least of the sizes within which the pattern compiles: what its slowest match depends on.
 
-    Raises: UnusableSchema, where the engine (Rust's `regex`, linear in the text) does not take it.
+    Of one that the engine (Rust's `regex`, linear in the text) does not take at all, compiling the schema says where it
+    stands.
     """
     for size in PATTERN_SIZES:
         try:
@@ -217,7 +228,7 @@ def _pattern_size(pattern: str) -> int:
         except ValueError:
             continue
         return size
-    raise UnusableSchema(f"the pattern {pattern[:80]!r} is not one of the engine's, or too large")
+    return PATTERN_SIZES[-1]
 
 
 _KEPT: Final[Kept[tuple[JsonObject, Compiled]]] = Kept(SCHEMAS_KEPT)

@@ -101,14 +101,6 @@ def test_a_root_that_says_nothing_of_unknown_properties_refuses_them(
     assert json.dumps(schema) == before
 
 
-@gate("schemas.bounded")
-def test_patterns_are_counted_wherever_they_stand() -> None:
-    schema = {"properties": {"a": {"pattern": "a"}, "pattern": {"patternProperties": {"b": {"not": {"pattern": "c"}}}}}}
-    assert sorted(schemas.patterns(schema)) == ["a", "b", "c"]
-    many = {"anyOf": [{"pattern": str(n)} for n in range(schemas.MAXIMUM_PATTERNS + 1)]}
-    assert schema_defect(many) == "more than 256 patterns"
-
-
 @gate("schemas.no_remote")
 @pytest.mark.parametrize(
     ("inner", "defect"),

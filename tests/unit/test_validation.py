@@ -216,3 +216,5 @@ def test_formats_are_notes_in_every_dialect() -> None:
 def test_a_schema_that_does_not_compile_says_where() -> None:
     with pytest.raises(UnusableSchema, match=r"^/properties/a/type: "):
         compile_schema({"properties": {"a": {"type": "strin"}}})
+    with pytest.raises(UnusableSchema, match=r"^/properties/a~1b/pattern: "):
+        compile_schema({"properties": {"a/b": {"pattern": "(?=a)"}}})

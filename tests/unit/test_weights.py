@@ -83,6 +83,20 @@ def test_a_reference_that_leads_nowhere_is_refused_by_its_name(reference: str) -
     assert reference in str(refused.value)
 
 
+@gate("schemas.bounded")
+def test_patterns_are_found_where_they_are_rules_and_not_where_they_are_data() -> None:
+    schema = {
+        "properties": {
+            "a": {"pattern": "a"},
+            "pattern": {"$ref": "#/$defs/b", "default": {"pattern": "*.py"}, "examples": [{"pattern": "("}]},
+        },
+        "$defs": {"b": {"patternProperties": {"b": {"not": {"pattern": "c"}}}}, "unused": {"pattern": "d"}},
+    }
+    assert weigh(schema).patterns == ("a", "b", "c")
+    with pytest.raises(Unbounded, match="more than 256 patterns"):
+        weigh({"anyOf": [{"pattern": str(n)} for n in range(257)]})
+
+
 def test_a_schema_that_holds_itself_is_recursive() -> None:
     assert weigh(TWICE).is_recursive
     assert weigh(JSON_VALUE).is_recursive

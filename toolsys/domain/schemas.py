@@ -12,7 +12,6 @@ from urllib.parse import unquote
 MAXIMUM_DEPTH: Final = 16
 MAXIMUM_BYTES: Final = 32 * 1024
 MAXIMUM_SUBSCHEMAS: Final = 4096
-MAXIMUM_PATTERNS: Final = 256
 DIALECTS: Final = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
     "https://json-schema.org/draft/2019-09/schema": 2019,
@@ -46,21 +45,8 @@ def schema_defect(
             return f"remote reference {bad[:80]!r}"
         if count > 1 and (resource := _resource(node)) is not None:
             return f"a document inside the document ({resource})"
-    if len(patterns(schema)) > MAXIMUM_PATTERNS:
-        return f"more than {MAXIMUM_PATTERNS} patterns"
     size = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return f"larger than {maximum_bytes} bytes" if size > maximum_bytes else None
-
-
-def patterns(schema: dict[str, Any]) -> list[str]:
-    """Return every regular expression that the schema may ask for, however deep it stands."""
-    found: list[str] = []
-    for _, node in _nodes(schema, MAXIMUM_BYTES):
-        if isinstance(node, dict):
-            found += [node["pattern"]] if isinstance(node.get("pattern"), str) else []
-            keyed = node.get("patternProperties")
-            found += list(keyed) if isinstance(keyed, dict) else []
-    return found
 
 
 def pointed(schema: dict[str, Any], reference: str) -> Any:

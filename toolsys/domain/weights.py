@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from toolsys.domain.schemas import pointed
 
 MAXIMUM_EXPANDED: Final = 100_000
+MAXIMUM_PATTERNS: Final = 256
 # One evaluation is charged for this many characters of text too.
 TEXT_UNIT: Final = 64
 LIST_UNIT: Final = 8
@@ -53,11 +54,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """`expanded` counts the subschemas with every reference followed; it says nothing where `is_recursive`."""
+    """`expanded` counts the subschemas with every reference followed; it says nothing where `is_recursive`.
+
+    `patterns` are the regular expressions that some value may have to match.
+    """
 
     root: Node
     expanded: int
     is_recursive: bool
+    patterns: tuple[str, ...]
 
 
 class Extent(NamedTuple):
@@ -70,7 +75,10 @@ class Extent(NamedTuple):
 
 def weigh(schema: dict[str, Any]) -> Weight:
     """Raises: Unbounded (a reference that leads nowhere or back to itself, or too much work for any document)."""
-    nodes = _Reader(schema).read()
+    reader = _Reader(schema)
+    nodes, patterns = reader.read(), tuple(sorted(reader.patterns))
+    if len(patterns) > MAXIMUM_PATTERNS:
+        raise Unbounded(f"more than {MAXIMUM_PATTERNS} patterns")
     try:
         list(TopologicalSorter({node: node.in_place for node in nodes}).static_order())
     except CycleError:
@@ -78,13 +86,13 @@ def weigh(schema: dict[str, Any]) -> Weight:
     try:
         order = list(TopologicalSorter({node: list(node.all()) for node in nodes}).static_order())
     except CycleError:
-        return Weight(nodes[0], 0, is_recursive=True)
+        return Weight(nodes[0], 0, is_recursive=True, patterns=patterns)
     expanded: dict[Node, int] = {}
     for node in order:
         expanded[node] = min(node.own + sum(expanded[inner] for inner in node.all()), MAXIMUM_EXPANDED + 1)
     if expanded[nodes[0]] > MAXIMUM_EXPANDED:
         raise Unbounded(f"more than {MAXIMUM_EXPANDED} subschemas with its references followed")
-    return Weight(nodes[0], expanded[nodes[0]], is_recursive=False)
+    return Weight(nodes[0], expanded[nodes[0]], is_recursive=False, patterns=patterns)
 
 
 def cost(root: Node, document: Any, limit: int) -> int:
@@ -145,6 +153,7 @@ class _Reader:
     """Makes nodes of the subschemas that are reachable from the root, without recursion."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
+        self.patterns: set[str] = set()
         self._root = schema
         self._anchors = dict(_anchors(schema))
         self._nodes: dict[int, Node] = {}
@@ -164,6 +173,8 @@ class _Reader:
         return found
 
     def _fill(self, schema: dict[str, Any], node: Node) -> None:
+        self.patterns.update(_mapped(schema.get("patternProperties")))
+        self.patterns.update([schema["pattern"]] if isinstance(schema.get("pattern"), str) else [])
         node.own += (len(_listed(schema.get("enum"))) + len(_listed(schema.get("required")))) // LIST_UNIT
         node.in_place += self._each(schema.get(name) for name in _IN_PLACE_ONE)
         for name in _IN_PLACE_LIST:

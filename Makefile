@@ -2,7 +2,7 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench egress lint lock clean-data
+.PHONY: help up test demo bench bench-values egress lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
@@ -15,6 +15,7 @@ help:
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
 	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \
+	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make lint        style, types, import contracts, missing migrations' \
 	  'make lock        write the lock files anew from pyproject.toml' \
 	  'make clean-data  delete the data of `make up` and of the tests'
@@ -38,6 +39,10 @@ bench:
 egress:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.egress.run
+
+bench-values:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) tests/bench/values.py
 
 lint:
 	@sh config/environment.sh tests/requirements.lock

@@ -40,6 +40,10 @@ def _json(value: object) -> object:
     return json.loads(value or "{}") if isinstance(value, str) else value
 
 
+def _json_list(value: object) -> object:
+    return json.loads(value or "[]") if isinstance(value, str) else value
+
+
 def _database_url(value: SecretStr) -> SecretStr:
     parse_database_url(value.get_secret_value())
     return value
@@ -105,6 +109,16 @@ class StdioServer(BaseModel):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+class ToolLimit(BaseModel):
+    """Tools of one glob that exist only in some environments, or only under some profiles; absent is everywhere."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: str = Field(min_length=1, max_length=96)
+    environments: frozenset[str] | None = None
+    profiles: frozenset[str] | None = None
+
+
 class Toolsys(BaseSettings):
     """The product's own numbers and switches: TOOLSYS_<NAME>. Units are in the names."""
 
@@ -136,6 +150,7 @@ class Toolsys(BaseSettings):
 
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Networks = ()
+    tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
     # host:port, to which plain HTTP may go: an operator's explicit opt-in for local networks.
     egress_plain_http_hosts: Listed = ()
     # Denied whatever is allowed: a host with everything below it, a network.

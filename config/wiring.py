@@ -28,6 +28,7 @@ from toolsys.builtin.system_time import SystemTime
 from toolsys.builtin.web_fetch import WebFetch
 from toolsys.composition import Composition
 from toolsys.credentials import EnvironmentCredentials
+from toolsys.domain.offering import Limit
 from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
@@ -118,8 +119,9 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     sealer = Envelope(settings.MASTER_ENCRYPTION_KEYS)
     bounds, crash_probe = limits(), probe()
     registry = Registry(
-        builtins(clock), providers, selectors.read_pin, output_ceiling_bytes=bounds.output_ceiling_bytes
-    )
+        builtins(clock), providers, selectors.read_pin, output_ceiling_bytes=bounds.output_ceiling_bytes,
+        limits=[Limit(found.tools, found.environments, found.profiles) for found in settings.TOOLSYS.tool_limits],
+    )  # fmt: skip
     runtime = Runtime(
         store=SqlStore(sealer, clock, ids, bounds, crash_probe, worker_name()),
         registry=registry,

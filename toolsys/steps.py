@@ -11,6 +11,7 @@ from toolsys.domain import canonical, idempotency, reasons, redaction, repetitio
 from toolsys.domain.calls import Approval, BoundedOutput, Decision, Disposition, Progress, ProposedAction
 from toolsys.domain.canonical import NotCanonical
 from toolsys.domain.context import ExecutionTarget, Principal, ToolExecutionContext
+from toolsys.domain.defaults import Overfilled
 from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict
@@ -27,6 +28,7 @@ from toolsys.ports import (
 )
 from toolsys.problems import Problem, Refused
 from toolsys.trace import timed
+from toolsys.validation import UnusableSchema
 
 
 def standing_of(case: Case, runtime: Runtime) -> Disposition | None:
@@ -105,12 +107,20 @@ def check_scopes(case: Case) -> None:
 
 @timed(4)
 def validate_arguments(case: Case) -> JsonObject:
-    """Check against the pinned schema and apply its defaults. Raises: Refused (tool.arguments_invalid)."""
-    given = case.call.arguments
+    """Apply the pinned schema's defaults and check: what is checked is what is hashed, shown, judged and sent.
+
+    Raises: Refused (tool.arguments_invalid; tool.withdrawn for a pinned schema that this build no longer takes).
+    """
+    given, schema = case.call.arguments, case.spec.input_schema
     if case.call.raw_hash is not None or not isinstance(given, dict):
         raise Refused("tool.arguments_invalid", "the arguments have no canonical form, or are no object")
-    arguments = validation.with_defaults(case.spec.input_schema, given)
-    errors = validation.argument_errors(case.spec.input_schema, arguments)
+    try:
+        arguments: JsonObject = canonical.normal_form(validation.with_defaults(schema, given))[0]
+        errors = validation.argument_errors(schema, arguments)
+    except UnusableSchema as error:
+        raise Refused("tool.withdrawn", str(error)) from None
+    except (NotCanonical, Overfilled) as error:
+        raise Refused("tool.arguments_invalid", str(error)) from None
     if errors:
         raise Refused("tool.arguments_invalid", "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors))
     return arguments

@@ -92,18 +92,31 @@ _REGISTRY: Final = (
     ),
     Requirement("schemas.closing", "DESIGN §1", "Unknown arguments are refused unless the schema permits them."),
     Requirement("schemas.bounded", "DESIGN §3", "Schemas are bounded in size and depth, patterns in time."),
+    Requirement(
+        "registry.filters", "TS Resolution", "A session is offered what agent, scopes, profile and environment permit."
+    ),
+    Requirement(
+        "registry.availability", "TS Advertisement", "What makes an advertised tool uncallable shows at call time."
+    ),
     Requirement("registry.pinned", "TS Resolution", "A session resolves against exactly the set that it advertised."),
 )
 
 _CALLS: Final = (
     Requirement("canonical.form", "TS canonical form", "Arguments have one canonical form, or are invalid arguments."),
     Requirement("canonical.strict", "DESIGN §1", "What two readers could read differently is refused."),
+    Requirement("canonical.sent", "issue 3", "What is checked, hashed, shown and sent is one document."),
     Requirement("canonical.defaults", "TS canonical form", "Defaults are applied before the hash is taken."),
     Requirement(
         "key.derivation", "TS The key", "The key is the specified hash over its seven inputs; attempts are no input."
     ),
+    Requirement("key.verbatim", "TS The key", "The key is passed on verbatim, only where the operator says."),
     Requirement("key.raw_space", "DESIGN §1", "Arguments without canonical form have a key space of their own."),
     Requirement("key.tenant", "DESIGN §1", "The key is unique per tenant: no tenant can probe another's rows."),
+    Requirement(
+        "arguments.nesting", "DESIGN §1", "Well-formed arguments nested too deeply are the fault of their call alone."
+    ),
+    Requirement("validation.oracle", "issue 3", "Two implementations of JSON Schema agree on what is valid."),
+    Requirement("validation.total", "DESIGN §3", "Whatever a tool returns is judged; checking it never raises."),
     Requirement("validation.masked", "DESIGN §3", "What a validator says never contains the value that it refused."),
     Requirement("pipeline.order", "TS The pipeline", "Fourteen steps in one function, in order, with their commits."),
     Requirement(
@@ -122,6 +135,7 @@ _CALLS: Final = (
     Requirement(
         "dedup.replay", "TS Deduplication", "A terminal row gives its recorded outcome again, without executing."
     ),
+    Requirement("dedup.cases", "TS Deduplication", "A call that is known stands where its row says, in five cases."),
     Requirement("recovery.table", "TS watermark", "What a later worker does is a table of class and watermark."),
     Requirement(
         "recovery.key_place", "DESIGN §4", "Without a way to pass the key, conditional counts as non-idempotent."
@@ -204,8 +218,25 @@ _EGRESS: Final = (
     Requirement("web.bounded", "TS Output", "What is read past the hard ceiling is kept and the call has failed."),
 )
 
+_FAULTS: Final = (
+    Requirement("faults.b01", "reported fault B01", "A reference that leads nowhere costs its tool alone."),
+    Requirement("faults.b03", "reported fault B03", "A root that is no object schema is refused with that reason."),
+    Requirement("faults.b06", "reported fault B06", "Patterns are those of one named engine; others cost one tool."),
+    Requirement("faults.b08", "reported fault B08", "A schema that holds itself is never expanded, nor recursed into."),
+    Requirement("faults.b10", "reported fault B10", "No pattern and no value pins a core."),
+    Requirement("faults.b11", "reported fault B11", "A remote name is kept as it came; ours is derived."),
+    Requirement("faults.b13", "reported fault B13", "Odd names are stable, and those that become equal are dropped."),
+    Requirement("faults.b15", "reported fault B15", "An error result is not judged by the schema of answers."),
+    Requirement("faults.b18", "reported fault B18", "A result is never shown as empty text."),
+    Requirement("faults.b19", "reported fault B19", "Binary content is an artifact and never cut as text."),
+    Requirement("faults.b21", "reported fault B21", "No character stops a result from being kept."),
+    Requirement("faults.b37", "reported fault B37", "A worker is told of what is committed, and of nothing else."),
+    Requirement("faults.b39", "reported fault B39", "An identity that a caller gives is visible, plain and bounded."),
+    Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
+)
+
 REQUIREMENTS: Final = {
-    row.id: row for row in (*_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API, *_EGRESS)
+    row.id: row for row in (*_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API, *_EGRESS, *_FAULTS)
 }
 
 

@@ -51,7 +51,14 @@ def argument_errors(schema: JsonObject, arguments: JsonObject) -> list[SchemaErr
 
 
 def output_errors(schema: JsonObject, structured: Any) -> list[SchemaError]:
-    return list(_errors(compile_schema(schema, close=False), structured))
+    """Return at most five mismatches; what is no JSON value at all (a key that is no text, a date) is one."""
+    try:
+        return list(_errors(compile_schema(schema, close=False), structured))
+    except UnusableSchema:
+        raise
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        # What the validator says here may quote the value.
+        return [SchemaError("", "not a JSON value")]
 
 
 def with_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:

@@ -1,5 +1,6 @@
 """Builders of values that unit tests vary: a harmless builtin spec, a claim, the deployment's limits."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from toolsys.domain.context import ArtifactWriter
 from toolsys.domain.results import ArtifactRef
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass, ToolSpec
 from toolsys.domain.trust import TrustLevel
-from toolsys.ports import Limits
+from toolsys.ports import CannotKeep, Limits
 
 CEILING = 1_048_576
 ARTIFACT_ID = UUID("018f0000-0000-7000-8000-00000000000a")
@@ -59,14 +60,28 @@ def limits(inline: int = 400) -> Limits:
 
 
 class KeptArtifacts:
-    """Keeps what was saved, in order."""
+    """Keeps what was saved, in order: bytes and label; `kinds` are the media types. `written` is what a tool wrote."""
 
-    def __init__(self) -> None:
+    def __init__(self, *written: ArtifactRef, fault: str = "") -> None:
         self.saved: list[tuple[bytes, TrustLevel]] = []
+        self.kinds: list[str] = []
+        self.inherited: list[TrustLevel] = []
+        self._written = {reference.artifact_id: reference for reference in written}
+        self._fault = fault
 
     def save(self, data: bytes, media_type: str, *, claim: Claim, trust: TrustLevel) -> ArtifactRef:
+        if self._fault:
+            raise CannotKeep(self._fault)
         self.saved.append((data, trust))
+        self.kinds.append(media_type)
         return ArtifactRef(artifact_id=ARTIFACT_ID, media_type=media_type, size_bytes=len(data), sha256="")
 
-    def writer(self, claim: Claim, trust: TrustLevel) -> ArtifactWriter:
+    def inherit(self, claim: Claim, trust: TrustLevel) -> Mapping[UUID, ArtifactRef]:
+        self.inherited.append(trust)
+        return self._written
+
+    def writer(self, claim: Claim) -> ArtifactWriter:
+        raise NotImplementedError
+
+    def read(self, *, tenant_id: str, artifact_id: UUID, storage_key: str, sha256: str) -> bytes:
         raise NotImplementedError

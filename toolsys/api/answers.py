@@ -42,6 +42,10 @@ PROBLEM: Final = _object({
     "errors": {"type": "array", "items": _object({"pointer": TEXT, "message": TEXT})},
 })  # fmt: skip
 ANSWERS: Final[dict[str, Schema]] = {
+    "Artifact": _object({
+        "id": ID, "invocation_id": ID, "run_id": ID, "media_type": TEXT, "size_bytes": {"type": "integer"},
+        "sha256": TEXT, "trust": TEXT, "created_at": TIME,
+    }),
     "Call": CALL,
     "CallPage": _object({"data": {"type": "array", "items": CALL}, "has_more": FLAG, "next_cursor": MAYBE_TEXT}),
     "Step": _object({

@@ -37,8 +37,8 @@ class OrphanCollector:
 
     def collect(self) -> int:
         """Make one pass; return how many stored files were deleted. Transaction: opens one for each tenant."""
-        keys = [key for tenant_id in self._tenants() for key in self._rowless(tenant_id)]
-        keys += list(self._leaked())
+        keys = {key for tenant_id in self._tenants() for key in self._rowless(tenant_id)}
+        keys |= set(self._leaked())
         for key in keys:
             self.probe.reached("before_blob_delete", "")
             self.storage.delete(key)

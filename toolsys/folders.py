@@ -52,7 +52,7 @@ def open_file(folder: int, name: str) -> int:
     except OSError as fault:
         raise refusal(fault) from None
     found = os.fstat(descriptor)
-    if not _is_plain_file(found) or found.st_dev != os.fstat(folder).st_dev:
+    if not is_plain_file(found) or found.st_dev != os.fstat(folder).st_dev:
         os.close(descriptor)
         raise WorkspaceRefused("kind")
     return descriptor
@@ -64,7 +64,7 @@ def require_plain(folder: int, name: str) -> os.stat_result:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as fault:
         raise refusal(fault) from None
-    if not _is_plain_file(found):
+    if not is_plain_file(found):
         raise WorkspaceRefused("kind")
     return found
 
@@ -165,8 +165,9 @@ def _names(folder: int) -> list[str]:
     return names
 
 
-def _is_plain_file(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+def is_plain_file(found: os.stat_result) -> bool:
+    """A file with one name. With none it was replaced a moment ago; with two it may be somebody else's."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -127,7 +127,7 @@ def _walk(folder: int, prefix: str, depth: int) -> Iterator[WorkspaceEntry]:
         if paths.is_reserved(name):
             continue
         is_folder = stat.S_ISDIR(found.st_mode)
-        is_file = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        is_file = folders.is_plain_file(found)
         kind = "directory" if is_folder else "file" if is_file else "other"
         shown = name.encode("utf-8", "replace").decode("utf-8")
         yield WorkspaceEntry(f"{prefix}{shown}", kind, found.st_size if is_file else 0)

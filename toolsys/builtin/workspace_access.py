@@ -11,7 +11,7 @@ from typing import Final
 from toolsys.builtin.base import failed
 from toolsys.domain.context import ToolExecutionContext, WorkspaceHandle, WorkspaceRefused
 from toolsys.domain.paths import MAXIMUM_PATH_BYTES
-from toolsys.domain.results import ToolFailureKind, ToolResult
+from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject
 
 PATH: Final[JsonObject] = {
@@ -20,12 +20,12 @@ PATH: Final[JsonObject] = {
     "maxLength": MAXIMUM_PATH_BYTES,
     "description": "Relative, with / between names, such as notes/plan.md",
 }
-_KINDS: Final = {
-    "not_found": ToolFailureKind.NOT_FOUND,
-    "path": ToolFailureKind.INVALID_ARGUMENTS,
-    "kind": ToolFailureKind.INVALID_ARGUMENTS,
-    "name_taken": ToolFailureKind.INVALID_ARGUMENTS,
-    "full": ToolFailureKind.PERMISSION,
+_REFUSALS: Final = {
+    "not_found": (ToolFailureKind.NOT_FOUND, "There is no such file or folder."),
+    "path": (ToolFailureKind.INVALID_ARGUMENTS, "This path cannot be used here. Use plain names with / between them."),
+    "kind": (ToolFailureKind.INVALID_ARGUMENTS, "What is there is not a plain file or folder as needed."),
+    "name_taken": (ToolFailureKind.INVALID_ARGUMENTS, "A name that differs only in case or accents exists already."),
+    "full": (ToolFailureKind.PERMISSION, "The workspace, or the file, would be larger than allowed."),
 }
 
 
@@ -37,4 +37,6 @@ async def worked[T](context: ToolExecutionContext, work: Callable[[WorkspaceHand
     try:
         return await asyncio.to_thread(work, workspace)
     except WorkspaceRefused as refused:
-        return failed(_KINDS[refused.reason], f"workspace: {refused.reason}")
+        kind, said = _REFUSALS[refused.reason]
+        failure = ToolFailure(kind=kind, reason_code=f"tool.{kind}", detail=f"workspace: {refused.reason}")
+        return ToolResult(ok=False, content=(TextPart(text=said),), failure=failure)

@@ -1,15 +1,18 @@
 """A thread swaps folders and files for links while others read and write: nothing outside is ever reached."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tests.spec.requirements import gate
+from toolsys import folders
 from toolsys.domain.context import WorkspaceRefused
 from toolsys.workspace import Workspaces
 
@@ -90,6 +93,49 @@ def test_a_link_put_in_the_place_of_a_folder_or_file_is_never_followed(tmp_path:
     assert sorted(path.name for path in outside.iterdir()) == ["file"]
     assert (outside / "file").read_bytes() == b"outside"
     assert listed <= {"d/file"}
+
+
+@gate("workspace.beneath")
+def test_a_link_put_there_between_the_look_and_the_open_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_bytes(b"outside")
+    place = Workspaces(tmp_path / "workspaces")("acme", RUN)
+    place.write_bytes("f", b"inside")
+    name = tmp_path / "workspaces" / "acme" / str(RUN) / "f"
+    look = folders.require_plain
+
+    def swap(folder: int, looked_at: str) -> os.stat_result:
+        found = look(folder, looked_at)
+        name.unlink()
+        name.symlink_to(tmp_path / "secret")
+        return found
+
+    monkeypatch.setattr(folders, "require_plain", swap)
+    with pytest.raises(WorkspaceRefused, match="kind"):
+        place.read_bytes("f", offset=0, limit=100)
+
+
+@gate("workspace.whole")
+@pytest.mark.parametrize("swapped", ["link", "hard link"])
+def test_a_link_put_there_before_the_new_file_takes_its_name_is_replaced_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"outside")
+    place = Workspaces(tmp_path / "workspaces")("acme", RUN)
+    place.write_bytes("f", b"inside")
+    name = tmp_path / "workspaces" / "acme" / str(RUN) / "f"
+    rename = os.rename
+
+    def swap(*arguments: Any, **more: Any) -> None:
+        name.unlink()
+        name.symlink_to(secret) if swapped == "link" else name.hardlink_to(secret)
+        rename(*arguments, **more)
+
+    monkeypatch.setattr(os, "rename", swap)
+    place.write_bytes("f", b"new")
+    assert (name.is_symlink(), name.read_bytes(), secret.read_bytes()) == (False, b"new", b"outside")
 
 
 @gate("workspace.whole")

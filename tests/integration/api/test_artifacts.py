@@ -227,6 +227,8 @@ def test_the_whole_of_a_large_result_is_behind_the_line_that_the_model_reads(api
     (proposed,) = api.tenancy.propose(("demo.large_output", {"bytes": 60_000}))
     api.tenancy.work(worker, proposed)
     call = api.send("GET", f"/v1/invocations/{proposed.invocation_id}").json()
+    assert [ref["artifact_id"] for ref in call["artifacts"]] == [call["artifact_id"]]
+    jsonschema.validate(call, ANSWERS["Call"])
     shown = call["context_content"]
     assert f"full output: artifact:{call['artifact_id']} ...]" in shown
     whole = content(api, call["artifact_id"])

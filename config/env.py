@@ -141,8 +141,12 @@ class Toolsys(BaseSettings):
     max_attempts: int = Field(3, ge=1)
     approval_expiry_seconds: int = Field(86_400, ge=1)
     approval_consume_seconds: int = Field(3_600, ge=1)
-    inline_maximum_bytes: int = Field(4_096, ge=256)
+    inline_maximum_bytes: int = Field(4_096, ge=1_024)
     global_output_ceiling_bytes: int = Field(1_048_576, ge=4_096)
+    # One artifact; never less than the hard ceiling, which is four times the largest limit of a tool.
+    artifact_maximum_bytes: int = Field(8_388_608, ge=65_536)
+    orphan_age_seconds: float = Field(86_400, ge=60)
+    orphan_sweep_seconds: float = Field(600, gt=0)
     max_body_bytes: int = Field(1_048_576, ge=1_024)
     wait_cap_seconds: float = Field(55.0, gt=0)
     waiters_cap: int = Field(48, ge=0)

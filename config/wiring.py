@@ -15,28 +15,37 @@ from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
-from django.core.files.storage import FileSystemStorage
 
 from approvals.gate import MatrixGate, SeatDesk
 from mcpcatalog.provider import McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
 from toolsys import selectors
-from toolsys.artifacts import StoredArtifacts
+from toolsys.artifacts import DurableFiles, StoredArtifacts
+from toolsys.builtin.artifact_export import ArtifactExport
 from toolsys.builtin.demo import DemoEcho, DemoExternalWrite
+from toolsys.builtin.demo_flaky import DemoFlaky
+from toolsys.builtin.demo_large_output import DemoLargeOutput
+from toolsys.builtin.demo_slow import DemoSlow
 from toolsys.builtin.math_evaluate import MathEvaluate
 from toolsys.builtin.system_time import SystemTime
 from toolsys.builtin.web_fetch import WebFetch
+from toolsys.builtin.workspace_list import WorkspaceList
+from toolsys.builtin.workspace_read_text import WorkspaceReadText
+from toolsys.builtin.workspace_write_text import WorkspaceWriteText
 from toolsys.composition import Composition
 from toolsys.credentials import EnvironmentCredentials
+from toolsys.domain.capture import hard_ceiling
 from toolsys.domain.offering import Limit
 from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.ids import uuid7
+from toolsys.orphans import OrphanCollector
 from toolsys.ports import Clock, Execution, Limits, Probe, Runtime, Tool, ToolProvider
 from toolsys.probes import NoProbe, PausingProbe
 from toolsys.registry import Registry
 from toolsys.store import SqlStore
+from toolsys.workspace import Workspaces
 
 
 class SystemClock:
@@ -70,10 +79,12 @@ def limits() -> Limits:
 
 def builtins(clock: Clock) -> list[Tool]:
     """The tools of this build; `demo.*` only where the demo is switched on."""
-    tools: list[Tool] = [SystemTime(clock), MathEvaluate()]
+    tools: list[Tool] = [
+        SystemTime(clock), MathEvaluate(), WorkspaceReadText(), WorkspaceWriteText(), WorkspaceList(), ArtifactExport(),
+    ]  # fmt: skip
     numbers = settings.TOOLSYS
     if numbers.demo:
-        tools.append(DemoEcho())
+        tools += [DemoEcho(), DemoFlaky(), DemoSlow(), DemoLargeOutput()]
     if numbers.demo and numbers.demo_effects_url:
         tools.append(DemoExternalWrite(numbers.demo_effects_url, egress_policy([numbers.demo_effects_url])))
     if numbers.web_fetch_hosts:
@@ -110,6 +121,20 @@ def probe() -> Probe:
     return PausingProbe(Path(folder)) if folder else NoProbe()
 
 
+def artifact_files() -> DurableFiles:
+    return DurableFiles(settings.TOOLSYS.data_dir / "artifacts")
+
+
+def artifact_bytes() -> int:
+    """The bound on one artifact: a whole capture must always fit."""
+    numbers = settings.TOOLSYS
+    return max(numbers.artifact_maximum_bytes, hard_ceiling(numbers.global_output_ceiling_bytes))
+
+
+def orphan_collector() -> OrphanCollector:
+    return OrphanCollector(artifact_files(), probe(), settings.TOOLSYS.orphan_age_seconds)
+
+
 def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
@@ -128,7 +153,7 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
         policy=MatrixGate(),
         desk=SeatDesk(settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
         sealer=sealer,
-        artifacts=StoredArtifacts(FileSystemStorage(settings.TOOLSYS.data_dir / "artifacts"), sealer, ids),
+        artifacts=StoredArtifacts(artifact_files(), sealer, ids, crash_probe, artifact_bytes()),
         credentials=EnvironmentCredentials(),
         clock=clock,
         ids=ids,
@@ -136,6 +161,7 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
         limits=bounds,
         providers=providers,
         execution=execution,
+        workspace_for=Workspaces(settings.TOOLSYS.data_dir / "workspaces"),
     )
     return Composition(runtime, registry)
 

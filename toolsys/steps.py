@@ -12,7 +12,7 @@ from toolsys.domain.calls import Approval, BoundedOutput, Decision, Disposition,
 from toolsys.domain.canonical import NotCanonical
 from toolsys.domain.context import ExecutionTarget, Principal, ToolExecutionContext
 from toolsys.domain.defaults import Overfilled
-from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict
 from toolsys.ports import (
@@ -276,7 +276,6 @@ def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
     assert claim is not None
     assert case.normalized is not None
     assert runtime.execution is not None
-    trust = spec.output_trust
 
     async def mark_effect_sent() -> None:
         """A no-op: the executor has committed the watermark before any tool whose side effect is not none."""
@@ -296,7 +295,7 @@ def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
         maximum_output_bytes=spec.maximum_output_bytes,
         target=ExecutionTarget(spec.target_kind, spec.server_id),
         workspace=runtime.workspace_for(facts.tenant_id, facts.run.id) if runtime.workspace_for else None,
-        artifacts=runtime.artifacts.writer(claim, trust),
+        artifacts=runtime.artifacts.writer(claim),
         credentials=runtime.credentials,
         cancellation=runtime.execution.cancellation(claim),
         mark_effect_sent=mark_effect_sent,
@@ -315,7 +314,11 @@ def validate_result(case: Case) -> ToolResult:
         return result
     detail = "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors)
     failure = ToolFailure(kind=ToolFailureKind.OUTPUT_INVALID, reason_code="tool.output_invalid", detail=detail)
-    return ToolResult(ok=False, content=result.content, failure=failure, output_trust=result.output_trust)
+    # What it said stays readable, as text: people must be able to see what did not fit.
+    said = result.content or (TextPart(text=outputs.as_text(result.structured)),)
+    return ToolResult(
+        ok=False, content=said, artifacts=result.artifacts, failure=failure, output_trust=result.output_trust
+    )
 
 
 @timed(12)

@@ -105,8 +105,11 @@ def output_errors(schema: JsonObject, structured: Any) -> list[SchemaError]:
     """Return at most five mismatches of whatever a tool gave, JSON or not. Raises nothing: the tool has run."""
     try:
         return _found(_kept(schema, close=False), structured)
-    except (UnusableSchema, ValueError, TypeError, RecursionError):
+    except UnusableSchema:
         return [SchemaError("", "the output schema of this tool cannot be used")]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        # What the validator says here may quote the value.
+        return [SchemaError("", "not a JSON value")]
 
 
 def with_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.spec.requirements import gate
 from tests.unit.specs import spec
-from toolsys import attempts
+from toolsys import attempts, steps
 from toolsys.domain import reasons
 from toolsys.domain.calls import Facts
 from toolsys.domain.spec import JsonObject, SideEffectClass

@@ -131,6 +131,8 @@ _CALLS: Final = (
         "recovery.killed_after", "issue 2", "Killed after the watermark, a non-idempotent call ends uncertain."
     ),
     Requirement("recovery.killed_before", "issue 2", "Killed before the watermark, the call is executed again, once."),
+    Requirement("store.contract", "STYLE §8", "The store in memory answers like the real one, point by point."),
+    Requirement("recovery.older_epoch", "DESIGN §4", "A row of an older database epoch counts as sent until it ends."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )
 

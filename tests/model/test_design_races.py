@@ -163,6 +163,14 @@ def test_a_class_made_stricter_after_the_send_is_the_one_that_counts() -> None:
     assert ended("keyed", *until("sent", "keyed"), "crash:w0", "tighten") == ([UNCERTAIN], 1)
 
 
+@pytest.mark.parametrize("answer", ["unknown", "late"])
+@pytest.mark.parametrize("tool", ["keyless", "once", "held"])
+@gate("model.races")
+def test_an_answer_that_leaves_the_outcome_unknown_is_never_retried(tool: str, answer: str) -> None:
+    scene = Scenario(tool, families=scenario(tool).families, answers=("ready", answer))
+    assert ended(tool, "w0*", "ring", "w1*", scene=scene) == ([UNCERTAIN], 1)
+
+
 @gate("model.races")
 def test_a_lost_bell_loses_no_call() -> None:
     assert ended("once", "lose") == ([SUCCEEDED], 1)

@@ -147,6 +147,7 @@ _OUTPUT: Final = (
     ),
     Requirement("output.artifact", "TS Output", "Above the inline ceiling the whole result becomes an artifact first."),
     Requirement("output.ceiling", "TS Output", "Past four times its limit, output is cut and the call has failed."),
+    Requirement("egress.bounded", "DESIGN §8", "What arrives is bounded while it is read, not afterwards."),
     Requirement("redaction.closed", "DESIGN §8", "Redaction fails closed, and what it returns can be stored."),
     Requirement("sealing.bound", "DESIGN §8", "Sealed bytes open only where they belong, under any key of the ring."),
 )
@@ -168,6 +169,7 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement("approvals.binding", "DESIGN §5", "An approval is bound to everything that it was given for."),
     Requirement("policy.matrix", "DESIGN §5", "The matrix is total, and untrusted content never loosens a verdict."),
     Requirement("house.direction", "STYLE §1", "Imports and foreign keys point down only, without a cycle."),
     Requirement("house.light_web", "STYLE §1", "Importing the web process never imports the MCP SDK."),

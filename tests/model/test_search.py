@@ -1,10 +1,12 @@
 """No interleaving breaks an invariant: a few hundred schedules here, thousands in `make model`."""
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 
 from tests.model import enumerated
 from tests.model.adversary import BUDGETS
-from tests.model.search import Played, drawn, given, play, smaller
+from tests.model.search import Schedule, drawn, given, play, smaller
 from tests.model.tools import SPECS
 from tests.spec.requirements import gate
 
@@ -12,43 +14,43 @@ SEEDS, BATCH = 420, 60
 ONCE = ("keyless", "once", "held")
 
 
-def told(name: str, played: Played) -> str:
-    """What a person needs to play it again."""
-    if not played.failure:
-        return ""
-    least = smaller(played)
-    return f"{name}: {least.failure}\n{least.scenario}\nmoves: {' '.join(least.moves)}"
+def first_failure(schedules: Iterable[tuple[str, Schedule]]) -> str:
+    """Play until one fails; return what a person needs to play it again, made smaller."""
+    for name, schedule in schedules:
+        played = play(schedule)
+        if played.failure:
+            least = smaller(played)
+            return f"{name}: {least.failure}\n{least.scenario}\nmoves: {' '.join(least.moves)}"
+    return ""
+
+
+def scripts(found: Iterable[enumerated.Enumerated]) -> Iterator[tuple[str, Schedule]]:
+    for scene, moves in found:
+        yield " ".join(moves), given(scene, moves)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 @gate("model.search")
 def test_drawn_schedules_break_no_invariant(first: int) -> None:
     """Play one again, with its moves: `make model SEED=…`."""
-    failures = [told(f"seed {seed}", play(drawn(seed))) for seed in range(first, first + BATCH)]
-    assert "\n".join(filter(None, failures)) == ""
+    assert first_failure((f"seed {seed}", drawn(seed)) for seed in range(first, first + BATCH)) == ""
 
 
 @pytest.mark.parametrize("tool", SPECS)
 @gate("model.search")
 def test_one_crash_at_every_point_breaks_no_invariant(tool: str) -> None:
-    failures = [told(" ".join(moves), play(given(scene, moves))) for scene, moves in enumerated.one_crash(tool)]
-    assert "\n".join(filter(None, failures)) == ""
+    assert first_failure(scripts(enumerated.one_crash(tool))) == ""
 
 
 @pytest.mark.parametrize("tool", ["fetch", "keyed", "held"])
 @gate("model.search")
 def test_one_change_at_every_point_breaks_no_invariant(tool: str) -> None:
-    failures = [told(" ".join(moves), play(given(scene, moves))) for scene, moves in enumerated.one_change(tool)]
-    assert "\n".join(filter(None, failures)) == ""
+    assert first_failure(scripts(enumerated.one_change(tool))) == ""
 
 
 @gate("model.search")
 def test_a_worker_frozen_at_every_point_breaks_no_invariant() -> None:
-    failures = [
-        told(" ".join(moves), play(given(scene, moves)))
-        for scene, moves in list(enumerated.frozen("once"))[::3]
-    ]  # fmt: skip
-    assert "\n".join(filter(None, failures)) == ""
+    assert first_failure(scripts(list(enumerated.frozen("once"))[::3])) == ""
 
 
 @pytest.mark.parametrize("tool", ONCE)

@@ -135,6 +135,7 @@ _CALLS: Final = (
     Requirement("recovery.older_epoch", "DESIGN §4", "A row of an older database epoch counts as sent until it ends."),
     Requirement("model.search", "issue 3", "No interleaving of workers and adversary breaks an invariant."),
     Requirement("model.races", "issue 3", "Each interleaving that the design names a rule for is decided by it."),
+    Requirement("sabotage.planted", "STYLE §8", "Each planted defect applies, and names the tests that turn red."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )
 

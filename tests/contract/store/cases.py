@@ -42,7 +42,7 @@ def call_of(world: World, declared: ToolSpec = READ, **changes: Any) -> Proposed
     """Return one proposed call; `number`, `body_hash` and `call_count` are its step's."""
     step = StepDraft(
         id=uuid7(), number=changes.pop("number", 1), body_hash=changes.pop("body_hash", "body"), body=b"sealed",
-        call_count=changes.pop("call_count", 1), context_trust=(), origin_trust=TrustLevel.EXTERNAL_UNTRUSTED,
+        call_count=changes.pop("call_count", 1), context_trust=(), origin_trust=TrustLevel.USER,
         parallel_group=None, correlation_id="",
     )  # fmt: skip
     given: dict[str, Any] = {

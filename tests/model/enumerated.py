@@ -61,9 +61,10 @@ def one_change(tool: str) -> Iterator[Enumerated]:
 
 
 def a_change_and_a_crash(tool: str) -> Iterator[Enumerated]:
+    """Somebody changes something, and the worker that goes on with it dies; after a restore that is a new one."""
     for _, moves in one_change(tool):
-        for cut in range(1, len(points(tool)) + 1, 2):
-            yield scenario(tool), (*moves[:-1], *["w0"] * cut, "crash:w0")
+        for cut in range(1, len(points(tool)) + 1):
+            yield scenario(tool), (*moves[:-1], "ring", *["w0"] * cut, "crash:w0")
 
 
 def frozen(tool: str) -> Iterator[Enumerated]:

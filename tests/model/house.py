@@ -53,10 +53,18 @@ class WatchedStore(MemoryStore):
         return found
 
     def _take(self, case: Case, row: CallRow, epoch: int, before: float) -> Claim | str:
+        was_live = row.has_live_lease(self.tables.clock.now())
         answer = MemoryStore._take(self, case, row, epoch, before)
         if isinstance(answer, Claim):
-            self.witness.claimed(row)
+            self.witness.claimed(row, was_live=was_live)
         return answer
+
+    def _consume(self, case: Case, row: CallRow) -> bool:
+        was = self.tables.approvals[row.id].status
+        is_consumed = MemoryStore._consume(self, case, row)
+        if is_consumed:
+            self.witness.consumed(row, was)
+        return is_consumed
 
     def _fence(self, claim: Claim, row: CallRow) -> str:
         why = MemoryStore._fence(self, claim, row)
@@ -64,10 +72,17 @@ class WatchedStore(MemoryStore):
             self.witness.fenced(self.actor.name, claim)
         return why
 
+    def renew(self, claims: Collection[Claim], lease_seconds: float) -> set[UUID]:
+        found = MemoryStore.renew(self, claims, lease_seconds)
+        for identifier in found:
+            self.witness.renewed(self.tables.calls[identifier])
+        return found
+
     def _settle(self, row: CallRow, epoch: int, *rest: Any) -> bool:
+        was_live = row.has_live_lease(self.tables.clock.now())
         is_ended = MemoryStore._settle(self, row, epoch, *rest)
         if is_ended:
-            self.witness.ended(row, epoch, holds_claim=rest[-1] is not None)
+            self.witness.ended(row, epoch, holds_claim=rest[-1] is not None, was_live=was_live)
         return is_ended
 
 

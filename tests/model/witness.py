@@ -54,17 +54,32 @@ class Witness:
     def taken_back(self, what: str) -> None:
         self.changes = [(move, known) for move, known in self.changes if known != what]
 
-    def claimed(self, row: CallRow) -> None:
+    def claimed(self, row: CallRow, *, was_live: bool) -> None:
         before = self.claims.setdefault(row.id, [])
+        self._require(not was_live, "claimed while another's lease was live")
         self._require(not before or row.claim_epoch > before[-1], f"claim epoch {row.claim_epoch} after {before}")
         before.append(row.claim_epoch)
 
     def fenced(self, actor: str, claim: Claim) -> None:
         """The fence held: the claim may send now."""
+        row = self.tables.calls[claim.invocation_id]
+        is_present = row.claim_epoch == claim.epoch and row.has_live_lease(self.tables.clock.now())
+        self._require(is_present, "the fence held for a claim that is not the present one, or whose lease has passed")
         self.fences.setdefault((claim.invocation_id, claim.epoch), (self.facts_read_at[actor], self.moves))
 
-    def ended(self, row: CallRow, epoch: int, *, holds_claim: bool) -> None:
+    def consumed(self, row: CallRow, was: ApprovalStatus) -> None:
+        request, now = self.tables.approvals[row.id], self.tables.clock.now()
+        self._require(was is ApprovalStatus.APPROVED, f"an approval that was {was} is consumed")
+        self._require(request.consume_by is not None and now < request.consume_by, "an approval is consumed too late")
+
+    def renewed(self, row: CallRow) -> None:
+        is_in_time = row.operation_deadline is not None and self.tables.clock.now() < row.operation_deadline
+        self._require(is_in_time, "a lease is renewed past the operation's deadline")
+
+    def ended(self, row: CallRow, epoch: int, *, holds_claim: bool, was_live: bool) -> None:
         self._require(row.id not in self.endings, f"{row.call_id} ended twice")
+        self._require(epoch == row.claim_epoch, f"{row.call_id} ended by claim {epoch}, not by {row.claim_epoch}")
+        self._require(holds_claim or not was_live, f"{row.call_id} ended from outside while its lease was live")
         self.endings[row.id] = (epoch, holds_claim)
 
     def sent(self, claim: Claim, spec: ToolSpec, key: str) -> None:

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from tests.contract.memory_tables import ApprovalRow, CallRow, StepRow, Tables
-from toolsys import steps
-from toolsys.domain import canonical, redaction
+from toolsys import attempts, steps
 from toolsys.domain.calls import (
     Approval,
     BoundedOutput,
@@ -21,9 +20,11 @@ from toolsys.domain.calls import (
     Invocation,
     Progress,
     ProposedCall,
+    Retry,
     RunFacts,
     StepFacts,
 )
+from toolsys.domain.repetition import RESTARTS_LIMIT, Alarm
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, PolicyVerdict, RunStatus
 from toolsys.ports import Case, Clock, Fence, Ids, Limits, Probe
 from toolsys.problems import Problem
@@ -59,12 +60,25 @@ class MemoryStore:
             is_platform_enabled=db.is_platform_enabled, is_tenant_enabled=db.is_tenant_enabled,
             is_tool_calling_enabled=db.is_tool_calling_enabled,
             run=RunFacts(run.id, run.status, run.deadline_at, run.deadline_at <= now,
-                         run.cancel_requested_at is not None, run.manifest, run.delivered_trust),
+                         run.cancel_requested_at is not None, run.manifest, run.delivered_trust, self._alarms(run.id),
+                         self._previous_step(run.id, call.step.number)),
             session=db.session, agent=db.agent, principal=db.principal, key=db.key,
             step=StepFacts(step.id, step.body_hash, step.origin_trust, step.parallel_group) if step else None,
             invocation=self._invocation(row, now) if row else None,
             approval=_approval(request, now) if request else None,
         )  # fmt: skip
+
+    def _alarms(self, run_id: UUID) -> tuple[Alarm, ...]:
+        return tuple(
+            Alarm(row.tool_name, row.arguments_hash, row.outcome_status, row.reason_code, row.identical_count,
+                  row.step.number)
+            for row in self.tables.of_run(run_id)
+            if (row.identical_count >= 4 or row.status in {InvocationStatus.DENIED, InvocationStatus.UNCERTAIN})
+            and row.id not in self.tables.not_happened
+        )[:200]  # fmt: skip
+
+    def _previous_step(self, run_id: UUID, number: int) -> int | None:
+        return max((known for owner, known in self.tables.steps if owner == run_id and known < number), default=None)
 
     def _invocation(self, row: CallRow, now: datetime) -> Invocation:
         return Invocation(
@@ -74,7 +88,7 @@ class MemoryStore:
             effect_sent_at=row.effect_sent_at, attempt_number=row.attempt_number,
             verdict=row.verdict or PolicyVerdict.BLOCK, outcome_status=row.outcome_status,
             reason_code=row.reason_code, suspended_kind=row.suspended_kind,
-            cancel_requested_at=row.cancel_requested_at,
+            cancel_requested_at=row.cancel_requested_at, is_unrecorded=row.is_unrecorded,
             predates_database_epoch=row.database_epoch < self.tables.database_epoch,
         )  # fmt: skip
 
@@ -82,7 +96,7 @@ class MemoryStore:
 
     def commit_refusal(self, case: Case, reason_code: str, detail: str) -> Disposition:
         if case.row is not None:
-            return self._end(case, case.row, steps.unrecorded_code(case, reason_code))
+            return self._end(case, case.row, attempts.unrecorded_code(case, reason_code))
         status = steps.outcome_status(reason_code)
         written = Disposition(case.call.invocation_id, Progress.SETTLED, status, reason_code)
         return self._propose(case, status.invocation_status, written, "refusal")
@@ -138,6 +152,7 @@ class MemoryStore:
             )  # fmt: skip
             db.emit(row, f"tool.call.{status}", f"settled:{row.id}")
             self._close(step)
+            self._break_run(row)
         return "written"
 
     def _new_row(self, case: Case) -> Invocation:
@@ -160,12 +175,15 @@ class MemoryStore:
 
     def _row(self, case: Case, status: InvocationStatus, step: StepRow) -> CallRow:
         spec = case.tool.spec if case.tool is not None else None
-        data = canonical.canonical_bytes(case.call.arguments) if case.call.raw_hash is None else b""
-        keyed = case.normalized or steps.normalized(case, data, case.call.raw_hash or canonical.sha256_hex(data))
-        now = self.tables.clock.now()
+        keyed, name, now = steps.keyed(case), steps.recorded_name(case), self.tables.clock.now()
+        identical = [
+            other.identical_count
+            for other in self.tables.of_run(case.call.run_id)
+            if (other.tool_name, other.arguments_hash) == (name, keyed.arguments_hash)
+        ]
         return CallRow(
             id=case.call.invocation_id, step=step, call_id=case.call.call_id,
-            tool_name=spec.name if spec else redaction.redact_text(case.call.name)[:96],
+            tool_name=name, identical_count=1 + (identical[0] if identical else 0),
             tool_version=spec.version if spec else "", arguments_hash=keyed.arguments_hash,
             idempotency_key=keyed.idempotency_key, classification=case.classification,
             timeout_seconds=float(spec.timeout_seconds) if spec else 0.0,
@@ -213,7 +231,7 @@ class MemoryStore:
             return answer
         if answer in {"spent", "cancelled"}:
             code = "tool.claims_spent" if answer == "spent" else "tool.cancelled"
-            return self._end(case, row, steps.unrecorded_code(case, code))
+            return self._end(case, row, attempts.unrecorded_code(case, code))
         return Disposition(row.id, Progress.IN_FLIGHT)
 
     def _take(self, case: Case, row: CallRow, epoch: int, before: float) -> Claim | str:
@@ -229,6 +247,9 @@ class MemoryStore:
         if sum(other.has_live_lease(now) for other in self.tables.calls.values()) >= self.limits.claim_cap_per_tenant:
             row.dispatch_after = now + timedelta(seconds=1)
             return "capped"
+        if row.step.parallel_group is not None and self._running_in(row.step, now) >= self.limits.parallel_cap:
+            row.dispatch_after = now + timedelta(seconds=1)
+            return "capped"
         row.status, row.claimed_by, row.claim_epoch = RUNNING, self.worker, row.claim_epoch + 1
         row.lease_expires_at = now + timedelta(seconds=self.limits.lease_seconds)
         row.operation_deadline = min(case.facts.run.deadline_at, now + timedelta(seconds=row.timeout_seconds))
@@ -241,6 +262,9 @@ class MemoryStore:
             remaining_seconds=max((row.operation_deadline - now).total_seconds(), 0.0),
             effect_sent_at=row.effect_sent_at, attempt_number=row.attempt_number,
         )  # fmt: skip
+
+    def _running_in(self, step: StepRow, now: datetime) -> int:
+        return sum(row.has_live_lease(now) for row in self.tables.of_step(step))
 
     def commit_watermark(self, claim: Claim) -> Fence:
         self.probe.reached("before_watermark", claim.tool_name)
@@ -272,13 +296,14 @@ class MemoryStore:
                 renewed.add(row.id)
         return renewed
 
-    def commit_release(self, claim: Claim, wait_seconds: float) -> bool:
+    def commit_release(self, claim: Claim, retry: Retry) -> bool:
         self.probe.reached("before_release", claim.tool_name)
         row = self.tables.calls[claim.invocation_id]
         is_mine = row.claim_epoch == claim.epoch and row.status is RUNNING
         if is_mine:
             row.status, row.claimed_by, row.lease_expires_at, row.operation_deadline = AUTHORIZED, None, None, None
-            row.dispatch_after = self.tables.clock.now() + timedelta(seconds=wait_seconds)
+            row.dispatch_after = self.tables.clock.now() + timedelta(seconds=retry.wait_seconds)
+            row.attempt_number = retry.attempt_number
         self.probe.reached("after_release", claim.tool_name)
         return is_mine
 
@@ -320,13 +345,34 @@ class MemoryStore:
             db.payloads.add((row.id, "result"))
         if source is WAITING:
             self._give_up(db.approvals[row.id], row, now)
+        row.evidence = output.evidence if output is not None else None
+        self._restart_count(row)
         run = db.runs[row.step.run_id]
         if output is not None:
             run.delivered_trust = run.delivered_trust.stricter(output.trust)
         kind = "completed" if row.status is InvocationStatus.SUCCEEDED else row.status
         db.emit(row, f"tool.call.{kind}", f"settled:{row.id}")
         self._close(row.step)
+        self._break_run(row)
         return True
+
+    def _restart_count(self, row: CallRow) -> None:
+        """New evidence: the result shows something else than the identical call before it."""
+        run = self.tables.runs[row.step.run_id]
+        earlier = [
+            other.evidence
+            for other in self.tables.of_run(run.id)
+            if other.id < row.id and other.evidence is not None
+            and (other.tool_name, other.arguments_hash) == (row.tool_name, row.arguments_hash)
+        ]  # fmt: skip
+        is_new = bool(earlier) and row.evidence is not None and earlier[0] != row.evidence
+        if is_new and row.identical_count > 1 and run.evidence_restarts < RESTARTS_LIMIT:
+            run.evidence_restarts += 1
+            row.identical_count = 1
+
+    def _break_run(self, row: CallRow) -> None:
+        if row.reason_code == "tool.policy_denied":
+            self.tables.fail_run(row.step.run_id, row.reason_code)
 
     def _give_up(self, request: ApprovalRow, row: CallRow, now: datetime) -> None:
         if request.status is ApprovalStatus.PENDING and request.expires_at <= now:

@@ -40,6 +40,8 @@ class RunRow:
     cancel_requested_at: datetime | None = None
     manifest: tuple[str, ...] | None = None
     delivered_trust: TrustLevel = TrustLevel.PLATFORM
+    evidence_restarts: int = 0
+    failure_reason_code: str = ""
 
 
 @dataclass(slots=True)
@@ -85,6 +87,9 @@ class CallRow:
     cancel_requested_at: datetime | None = None
     suspended_kind: str | None = None
     completed_at: datetime | None = None
+    identical_count: int = 1
+    evidence: str | None = None
+    is_unrecorded: bool = False
 
     def has_live_lease(self, now: datetime) -> bool:
         return (
@@ -135,12 +140,23 @@ class Tables:
     decisions: list[tuple[UUID, PolicyVerdict]] = field(default_factory=list)
     events: dict[str, tuple[UUID, str]] = field(default_factory=dict)
     payloads: set[tuple[UUID, str]] = field(default_factory=set)
+    not_happened: set[UUID] = field(default_factory=set)
 
     def find(self, run_id: UUID, step_number: int, call_id: str) -> CallRow | None:
         for row in self.calls.values():
             if (row.step.run_id, row.step.number, row.call_id) == (run_id, step_number, call_id):
                 return row
         return None
+
+    def of_run(self, run_id: UUID) -> list[CallRow]:
+        """Return the calls of a run, newest first: ids are ordered by time."""
+        found = [row for row in self.calls.values() if row.step.run_id == run_id]
+        return sorted(found, key=lambda row: row.id, reverse=True)
+
+    def fail_run(self, run_id: UUID, reason_code: str) -> None:
+        run = self.runs[run_id]
+        if run.status.accepts_steps:
+            run.status, run.failure_reason_code = RunStatus.FAILED, reason_code
 
     def of_step(self, step: StepRow) -> list[CallRow]:
         return [row for row in self.calls.values() if row.step is step]

@@ -16,7 +16,7 @@ from toolsys.domain.states import ApprovalStatus, InvocationStatus
 BUDGETS: Final[Mapping[str, int]] = {
     "tick": 16, "lease": 4, "age": 1, "beat": 16, "sweep": 8, "crash": 3, "lose": 2, "ring": 3, "approve": 2,
     "reject": 1, "bump": 5, "tenant": 2, "platform": 2, "cancel_run": 1, "cancel_call": 1, "tighten": 1, "withdraw": 1,
-    "restore": 1,
+    "restore": 1, "drain": 2, "unstored": 1,
 }  # fmt: skip
 USUAL: Final = ("tick", "lease", "beat", "sweep", "ring", "approve")
 STRETCHES: Final = {"tick": 0.3 * LEASE, "lease": 1.05 * LEASE, "age": 5 * LEASE}
@@ -46,7 +46,7 @@ class Adversary:
         self.left[family] -= 1
         if family in STRETCHES:
             self.house.clock.advance(STRETCHES[family])
-        elif family in {"beat", "crash"}:
+        elif family in {"beat", "crash", "drain"}:
             self._to_process(family, target)
         else:
             _DEEDS[family](self.house)
@@ -55,6 +55,8 @@ class Adversary:
     def _to_process(self, family: str, name: str) -> None:
         if family == "beat":
             self.house.keepers[name].renew_in_memory()
+        elif family == "drain":
+            self.house.drain(name)
         else:
             self.house.crash(name)
 
@@ -63,6 +65,8 @@ class Adversary:
         match family:
             case "beat":
                 return [f"beat:{name}" for name in house.workers if house.keepers[name].in_hand()]
+            case "drain":
+                return [f"drain:{name}" for name in house.workers if house.actors[name].is_busy]
             case "crash":
                 return [f"crash:{name}" for name, actor in house.actors.items() if actor.is_busy]
             case "approve" | "reject":
@@ -150,6 +154,10 @@ def _restore(house: House) -> None:
     house.tables.database_epoch += 1
 
 
+def _unstored(house: House) -> None:
+    house.is_storage_broken = True
+
+
 _DEEDS: Final[Mapping[str, Callable[[House], None]]] = {
     "sweep": sweep,
     "lose": lambda house: house.bell.clear(),
@@ -164,4 +172,5 @@ _DEEDS: Final[Mapping[str, Callable[[House], None]]] = {
     "tighten": _tighten,
     "withdraw": _withdraw,
     "restore": _restore,
+    "unstored": _unstored,
 }

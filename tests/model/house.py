@@ -22,6 +22,7 @@ from toolsys.domain.calls import Claim, Disposition, Facts, Progress, ProposedCa
 from toolsys.domain.context import ArtifactWriter, SecretValue
 from toolsys.domain.results import ArtifactRef
 from toolsys.domain.spec import ToolSpec
+from toolsys.domain.states import InvocationStatus
 from toolsys.domain.trust import TrustLevel
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.leases import Held, LeaseKeeper
@@ -33,8 +34,8 @@ LEASE: Final = 10.0
 GRACE: Final = 2.0
 STALE_RETRIES: Final = 5
 LIMITS: Final = Limits(
-    lease_seconds=LEASE, max_claims=5, claim_cap_per_tenant=8, inline_maximum_bytes=4096,
-    output_ceiling_bytes=1_048_576, dispatch_grace_seconds=GRACE,
+    lease_seconds=LEASE, max_claims=5, claim_cap_per_tenant=8, parallel_cap=8, max_attempts=3,
+    inline_maximum_bytes=4096, output_ceiling_bytes=1_048_576, dispatch_grace_seconds=GRACE,
 )  # fmt: skip
 
 
@@ -44,6 +45,7 @@ class WatchedStore(MemoryStore):
 
     witness: Witness
     actor: Actor
+    house: "House"
 
     def read_facts(self, call: ProposedCall) -> Facts:
         self.actor.pause("before_facts")
@@ -67,6 +69,7 @@ class WatchedStore(MemoryStore):
         return is_consumed
 
     def _fence(self, claim: Claim, row: CallRow) -> str:
+        self.witness.asked_to_send(self.actor.name)
         why = MemoryStore._fence(self, claim, row)
         if why == "held":
             self.witness.fenced(self.actor.name, claim)
@@ -77,6 +80,20 @@ class WatchedStore(MemoryStore):
         for identifier in found:
             self.witness.renewed(self.tables.calls[identifier])
         return found
+
+    def commit_result(self, case: Case) -> Disposition:
+        """Where the result of a write cannot be stored, its row is marked and its run fails, as `store` does it."""
+        if not (self.house.is_storage_broken and case.classification.side_effect.is_write):
+            return MemoryStore.commit_result(self, case)
+        assert case.claim is not None
+        self.house.is_storage_broken = False
+        self.actor.pause("before_unrecorded")
+        row = self.tables.calls[case.claim.invocation_id]
+        if row.claim_epoch == case.claim.epoch and row.status is InvocationStatus.RUNNING:
+            row.is_unrecorded = True
+            self.tables.fail_run(row.step.run_id, "audit.persistence_failed")
+        self.actor.pause("after_unrecorded")
+        return Disposition(row.id, Progress.IN_FLIGHT)
 
     def _settle(self, row: CallRow, epoch: int, *rest: Any) -> bool:
         was_live = row.has_live_lease(self.tables.clock.now())
@@ -177,6 +194,8 @@ class House:
         self.actors: dict[str, Actor] = {}
         self.runtimes: dict[str, Runtime] = {}
         self.keepers: dict[str, ModelKeeper] = {}
+        self.executions: dict[str, WorkerExecution] = {}
+        self.is_storage_broken = False  # the next result of a write cannot be stored
         self.fresh = {"web0", "web1"}  # who has not submitted yet
         for name in ("web0", "web1"):
             self._start(name, is_worker=False)
@@ -190,13 +209,14 @@ class House:
     def _start(self, name: str, *, is_worker: bool) -> None:
         actor = self.actors.get(name) or self.pool.take(name)
         self.actors[name] = actor
+        self.witness.draining.pop(name, None)
         store = WatchedStore(
-            self.tables, self.clock, self.ids, LIMITS, actor, name, witness=self.witness, actor=actor
+            self.tables, self.clock, self.ids, LIMITS, actor, name, witness=self.witness, actor=actor, house=self
         )  # fmt: skip
         execution = None
         if is_worker:
             self.keepers[name] = ModelKeeper(self.clock, store)
-            execution = WorkerExecution(InlineLoop(), self.keepers[name], self.clock)
+            execution = self.executions[name] = WorkerExecution(InlineLoop(), self.keepers[name], self.clock)
         self.runtimes[name] = Runtime(
             store=store, registry=self.registry.seen_by(actor), policy=MatrixGate(), desk=SeatDesk(120.0, 60.0),
             sealer=PlainSealer(), artifacts=NoArtifacts(), credentials=NoCredentials(), clock=self.clock,
@@ -204,7 +224,9 @@ class House:
         )  # fmt: skip
 
     def begin(self, name: str) -> None:
-        """Let a web process submit the step, or a worker take what the bell says next."""
+        """Let a web process submit the step, or a worker take the next bell; who was drained is a new process."""
+        if name in self.executions and self.executions[name].is_draining:
+            self._start(name, is_worker=True)
         runtime = self.runtimes[name]
         if name in self.keepers:
             kind, identifier = self.bell.popleft()
@@ -220,6 +242,11 @@ class House:
         for row in rows:
             self.witness.crashed(row)
         self._start(name, is_worker=name in self.keepers)
+
+    def drain(self, name: str) -> None:
+        """The worker is told to stop: it sends nothing new from now on."""
+        self.executions[name].drain()
+        self.witness.drained(name)
 
     def _in_hand(self, name: str) -> Collection[Held]:
         return self.keepers[name].in_hand() if name in self.keepers else ()

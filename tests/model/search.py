@@ -19,7 +19,7 @@ from tests.model.witness import Violation
 POOL: Final = ActorPool()
 CALM_ROUNDS: Final = 60
 ROUND_STEPS: Final = 400
-ANSWERS: Final = ("ok", "ok", "ok", "ready", "refused", "unknown", "late", "absent")
+ANSWERS: Final = ("ok", "ok", "ok", "ready", "refused", "busy", "unknown", "late", "absent", "barred")
 
 
 @dataclass(frozen=True, slots=True)

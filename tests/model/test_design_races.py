@@ -108,7 +108,7 @@ def test_no_ending_without_a_result_forgets_the_watermark_of_an_earlier_attempt(
 @gate("model.races")
 def test_a_failed_preparation_of_a_later_attempt_is_uncertain() -> None:
     """Nothing was sent now, and the attempt before may have been felt."""
-    scene = Scenario("put", families=scenario("put").families, answers=("ready", "absent"))
+    scene = Scenario("put", families=scenario("put").families, answers=("ready", "barred"))
     assert ended("put", *until("sent", "put"), "crash:w0", scene=scene) == ([UNCERTAIN], 1)
 
 
@@ -163,6 +163,38 @@ def test_an_approval_that_is_used_too_late_sends_nothing() -> None:
 @gate("model.races")
 def test_a_class_made_stricter_after_the_send_is_the_one_that_counts() -> None:
     assert ended("keyed", *until("sent", "keyed"), "crash:w0", "tighten") == ([UNCERTAIN], 1)
+
+
+@gate("model.races")
+def test_absence_for_now_is_tried_again_and_a_bounded_number_of_times() -> None:
+    families = scenario("put").families
+    mended = Scenario("put", families=families, answers=("absent", "absent"))
+    lasting = Scenario("put", families=families, answers=("absent",) * 8)
+    sent = Scenario("put", families=families, answers=("ready", *("absent",) * 8))
+    assert ended("put", scene=mended) == ([SUCCEEDED], 1)
+    assert ended("put", scene=lasting) == (["failed:tool.server_unreachable"], 0)
+    assert ended("put", *until("sent", "put"), "crash:w0", scene=sent) == ([UNCERTAIN], 1)
+
+
+@pytest.mark.parametrize(("tool", "effects"), [("put", 3), ("keyed", 3), ("fetch", 3), ("keyless", 1), ("once", 1)])
+@gate("model.races")
+def test_a_known_failure_is_tried_again_only_where_a_repeat_is_permitted(tool: str, effects: int) -> None:
+    scene = Scenario(tool, families=scenario(tool).families, answers=("busy",) * 8)
+    assert ended(tool, scene=scene) == (["failed:tool.rate_limited"], effects)
+
+
+@gate("model.races")
+def test_a_draining_worker_gives_back_what_it_has_not_sent() -> None:
+    """What it has sent it brings to its end."""
+    assert ended("once", *until("after_claim"), "drain:w0", "w0*") == ([SUCCEEDED], 1)
+    assert ended("once", *until("sent"), "drain:w0", "w0*") == ([SUCCEEDED], 1)
+
+
+@pytest.mark.parametrize("tool", ["put", "keyed", "once"])
+@gate("model.races")
+def test_a_write_that_could_not_be_recorded_ends_uncertain_whatever_its_class(tool: str) -> None:
+    """Its run has failed; the call is never executed again."""
+    assert ended(tool, *until("sent", tool), "unstored", "w0*") == ([UNCERTAIN], 1)
 
 
 @pytest.mark.parametrize("answer", ["unknown", "late"])

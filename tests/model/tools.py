@@ -1,7 +1,8 @@
 """The tools of the model, one for each way that a call can be repeated, and the registry that offers one of them.
 
-A tool answers as the schedule says: `ok`, a known failure (`refused`), an unknown outcome, a time-out after the effect
-(`late`); and before it a connection that is `ready` or `absent`. Touching the world is telling the witness.
+A tool answers as the schedule says: `ok`, a known failure that time may mend (`busy`) or not (`refused`), an unknown
+outcome, a time-out after the effect (`late`); and before it a connection that is `ready`, `absent` now, or `barred`.
+Touching the world is telling the witness.
 """
 
 from collections import deque
@@ -25,6 +26,12 @@ from toolsys.domain.spec import (
 from toolsys.leases import Held
 from toolsys.ports import NotAvailable, Tool
 
+ABSENCES: Final = {"absent": "tool.server_unreachable", "barred": "tool.server_unauthorized"}
+FAILURES: Final = {
+    "busy": (ToolFailureKind.UPSTREAM_ERROR, "tool.rate_limited"),
+    "refused": (ToolFailureKind.UPSTREAM_ERROR, "tool.upstream_error"),
+    "unknown": (ToolFailureKind.OUTCOME_UNKNOWN, "tool.outcome_unknown"),
+}
 SCHEMA: Final[JsonObject] = {"type": "object", "properties": {"line": {"type": "string"}}}
 
 
@@ -63,9 +70,11 @@ class ModelTool:
 
     async def prepare(self, context: ToolExecutionContext) -> None:
         self._actor.pause("preparing")
+        self._registry.witness.prepared(self._actor.name)
         answers = self._registry.answers
-        if answers and answers[0] in {"ready", "absent"} and answers.popleft() == "absent":
-            raise NotAvailable("tool.server_unreachable", "the model says so")
+        answer = answers.popleft() if answers and answers[0] in {"ready", *ABSENCES} else "ready"
+        if answer in ABSENCES:
+            raise NotAvailable(ABSENCES[answer], "the model says so")
 
     async def execute(self, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         held = context.cancellation
@@ -75,10 +84,10 @@ class ModelTool:
         answer = self._registry.answers.popleft() if self._registry.answers else "ok"
         if answer == "late":
             raise TimeoutError
-        kind = {"refused": ToolFailureKind.UPSTREAM_ERROR, "unknown": ToolFailureKind.OUTCOME_UNKNOWN}.get(answer)
-        if kind is None:
+        if answer not in FAILURES:
             return ToolResult(ok=True, content=(TextPart(text="done"),))
-        return ToolResult(ok=False, failure=ToolFailure(kind=kind, reason_code=f"tool.{kind}"))
+        kind, code = FAILURES[answer]
+        return ToolResult(ok=False, failure=ToolFailure(kind=kind, reason_code=code))
 
 
 class ModelRegistry:

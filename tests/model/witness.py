@@ -40,6 +40,8 @@ class Witness:
     fences: dict[AttemptKey, tuple[int, int]] = field(default_factory=dict)
     endings: dict[UUID, tuple[int, bool]] = field(default_factory=dict)
     changes: list[tuple[int, str]] = field(default_factory=list)
+    draining: dict[str, int] = field(default_factory=dict)
+    prepared_at: dict[str, int] = field(default_factory=dict)
     violation: str = ""
     _ended: dict[UUID, tuple[object, ...]] = field(default_factory=dict)
 
@@ -50,6 +52,18 @@ class Witness:
 
     def changed(self, what: str) -> None:
         self.changes.append((self.moves, what))
+
+    def drained(self, actor: str) -> None:
+        self.draining.setdefault(actor, self.moves)
+
+    def prepared(self, actor: str) -> None:
+        """From here to the fence there is no more look at the drain."""
+        self.prepared_at[actor] = self.moves
+
+    def asked_to_send(self, actor: str) -> None:
+        drained = self.draining.get(actor)
+        is_late = drained is not None and drained < self.prepared_at[actor]
+        self._require(not is_late, "a draining worker goes on to the watermark")
 
     def taken_back(self, what: str) -> None:
         self.changes = [(move, known) for move, known in self.changes if known != what]

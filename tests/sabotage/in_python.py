@@ -5,6 +5,7 @@ from typing import Final
 from tests.sabotage.defect import Defect, Edit, defect
 
 PIPELINE, STEPS, PORTS = "toolsys/pipeline.py", "toolsys/steps.py", "toolsys/ports.py"
+ATTEMPTS: Final = "toolsys/attempts.py"
 DRAWN: Final = "tests/model/test_search.py::test_drawn_schedules_break_no_invariant"
 ENDS: Final = "tests/model/test_search.py::test_a_call_that_may_not_be_repeated_ends_by_where_its_worker_died"
 RACES: Final = "tests/model/test_design_races.py::"
@@ -50,7 +51,7 @@ PIPELINE_DEFECTS: Final = (
     ),
     defect(
         "recovery not asked", "the recovery table is asked before the watermark is passed again", PIPELINE,
-        "if steps.is_unrepeatable(case):", "if False:",
+        "if attempts.is_unrepeatable(case):", "if False:",
         DRAWN, ENDS, RACES + "test_a_thaw_after_the_resolution_changes_nothing",
     ),
     defect(
@@ -65,7 +66,7 @@ PIPELINE_DEFECTS: Final = (
     ),
     defect(
         "facts kept after a lost fence", "after a lost fence the call is judged by fresh facts", PIPELINE,
-        'if why in {"authz_epoch", "switch"} and runtime.store.commit_release(case.claim, 0.0):', "if False:",
+        'if why in {"authz_epoch", "switch"} and runtime', 'if why == "never" and runtime',
         RECOVERY + "test_a_switch_turned_off_before_the_watermark_stops_the_call",
         RACES + "test_changes_without_end_spend_the_claims_and_send_nothing",
     ),
@@ -83,8 +84,7 @@ PIPELINE_DEFECTS: Final = (
     ),
     defect(
         "unknown outcome retried", "an unknown outcome is uncertain and ends the call", STEPS,
-        "    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and _repeats_are_unsafe(case)):\n"
-        '        return OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"\n', "",
+        "    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and ", "    if (False and ",
         RACES + "test_an_answer_that_leaves_the_outcome_unknown_is_never_retried",
         RECOVERY + "test_a_write_that_times_out_after_the_watermark_is_uncertain",
     ),
@@ -151,10 +151,27 @@ PIPELINE_DEFECTS: Final = (
         "tests/unit/test_recovery.py::test_without_a_way_to_pass_the_key_conditional_counts_as_non_idempotent",
     ),
     defect(
-        "earlier attempt forgotten", "an ending without a result does not forget an earlier attempt", STEPS,
+        "earlier attempt forgotten", "an ending without a result does not forget an earlier attempt", ATTEMPTS,
         "if recovery.unrecorded_ending_is_uncertain(case.classification, effect_sent=_effect_sent(case)):", "if False:",
         DRAWN, RACES + "test_no_ending_without_a_result_forgets_the_watermark_of_an_earlier_attempt",
         RECOVERY + "test_a_denial_after_an_earlier_attempt_was_sent_is_uncertain",
+    ),
+    defect(
+        "any class tried again", "a known failure is tried again only where a repeat is permitted", ATTEMPTS,
+        ' or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):', ":",
+        RACES + "test_a_known_failure_is_tried_again_only_where_a_repeat_is_permitted",
+    ),
+    defect(
+        "attempts without end", "a call is tried a bounded number of times", ATTEMPTS,
+        "if claim.attempt_number >= limits.max_attempts or wait", "if wait",
+        RACES + "test_a_known_failure_is_tried_again_only_where_a_repeat_is_permitted",
+        RACES + "test_absence_for_now_is_tried_again_and_a_bounded_number_of_times",
+    ),
+    defect(
+        "drain ignored", "a draining worker gives back what it has not sent", PIPELINE,
+        "if runtime.execution.is_draining:", "if False:",
+        "tests/model/test_search.py::test_one_change_at_every_point_breaks_no_invariant",
+        RACES + "test_a_draining_worker_gives_back_what_it_has_not_sent",
     ),
     defect(
         "older database believed", "a row of an older database epoch counts as sent", "toolsys/domain/calls.py",

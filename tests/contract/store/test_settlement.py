@@ -3,7 +3,7 @@
 from tests.contract.store.cases import READ, WRITE, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
-from toolsys.domain.calls import Disposition, Progress
+from toolsys.domain.calls import Disposition, Progress, Retry
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
 from toolsys.domain.trust import TrustLevel
 
@@ -84,7 +84,7 @@ def test_a_result_of_a_released_claim_is_refused(world: World) -> None:
     intended(store, call)
     case = claimed(store, call)
     assert case.claim is not None
-    store.commit_release(case.claim, 0.0)
+    store.commit_release(case.claim, Retry(1))
     assert store.commit_result(concluded(case)) == Disposition(call.invocation_id, Progress.STALE)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.contract.store.cases import WRITE, call_of, case_of, claim_again, claimed, concluded, intended
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
-from toolsys.domain.calls import Claim
+from toolsys.domain.calls import Claim, Retry
 from toolsys.domain.states import InvocationStatus
 from toolsys.ports import Case, Fence
 
@@ -115,7 +115,7 @@ def test_an_ended_call_is_not_renewed(world: World, case: Case, claim: Claim) ->
 
 def test_a_released_call_is_free_at_once(world: World, case: Case, claim: Claim) -> None:
     store = world.store()
-    assert store.commit_release(claim, 0.0)
+    assert store.commit_release(claim, Retry(1))
     seen = world.seen(claim.invocation_id)
     assert (seen.status, seen.claimed_by, seen.claim_epoch) == (InvocationStatus.AUTHORIZED, None, 1)
     assert (seen.lease_expires_at, seen.operation_deadline) == (None, None)
@@ -127,7 +127,7 @@ def test_a_released_call_is_free_at_once(world: World, case: Case, claim: Claim)
 def test_a_release_leaves_the_watermark_of_an_earlier_attempt(world: World, claim: Claim) -> None:
     store = world.store()
     store.commit_watermark(claim)
-    assert store.commit_release(claim, 0.0)
+    assert store.commit_release(claim, Retry(1))
     assert world.seen(claim.invocation_id).effect_sent_at is not None
 
 
@@ -135,14 +135,14 @@ def test_only_the_present_claim_of_a_running_call_is_released(world: World, case
     store = world.store()
     world.pass_lease(claim.invocation_id)
     successor = claimed(store, case.call, WRITE)
-    assert not store.commit_release(claim, 0.0)
+    assert not store.commit_release(claim, Retry(1))
     store.commit_result(concluded(successor))
     assert successor.claim is not None
-    assert not store.commit_release(successor.claim, 0.0)
+    assert not store.commit_release(successor.claim, Retry(1))
 
 
 def test_a_released_call_is_dispatched_after_its_wait(world: World, claim: Claim) -> None:
-    world.store().commit_release(claim, 30.0)
+    world.store().commit_release(claim, Retry(1, 30.0))
     assert ("dispatch", claim.invocation_id) not in world.sweep()
     world.pass_dispatch(claim.invocation_id)
     assert ("dispatch", claim.invocation_id) in world.sweep()

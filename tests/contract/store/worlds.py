@@ -15,7 +15,7 @@ from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatu
 from toolsys.ports import Limits, Store
 
 LIMITS = Limits(
-    lease_seconds=60.0, max_claims=3, claim_cap_per_tenant=2, inline_maximum_bytes=4096,
+    lease_seconds=60.0, max_claims=3, claim_cap_per_tenant=2, parallel_cap=2, max_attempts=3, inline_maximum_bytes=4096,
     output_ceiling_bytes=1_048_576, dispatch_grace_seconds=5.0,
 )  # fmt: skip
 

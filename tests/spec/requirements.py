@@ -162,6 +162,11 @@ _CALLS: Final = (
     Requirement("parallel.siblings", "TS Parallel calls", "A failing call ends no sibling."),
     Requirement("queue.bells", "DESIGN §13", "A job is its id; what is no bell never stops a worker."),
     Requirement("cancel.call", "DESIGN §6", "A call asked to end sends nothing more."),
+    Requirement("store.contract", "STYLE §8", "The store in memory answers like the real one, point by point."),
+    Requirement("recovery.older_epoch", "DESIGN §4", "A row of an older database epoch counts as sent until it ends."),
+    Requirement("model.search", "issue 3", "No interleaving of workers and adversary breaks an invariant."),
+    Requirement("model.races", "issue 3", "Each interleaving that the design names a rule for is decided by it."),
+    Requirement("sabotage.planted", "STYLE §8", "Each planted defect applies, and names the tests that turn red."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )
 
@@ -216,6 +221,7 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement("approvals.binding", "DESIGN §5", "An approval is bound to everything that it was given for."),
     Requirement("policy.matrix", "DESIGN §5", "The matrix is total, and untrusted content never loosens a verdict."),
     Requirement("house.direction", "STYLE §1", "Imports and foreign keys point down only, without a cycle."),
     Requirement("house.light_web", "STYLE §1", "Importing the web process never imports the MCP SDK."),

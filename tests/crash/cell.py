@@ -11,9 +11,15 @@ from tests.crash.points import POINTS, CrashPoint, Role, Scenario
 from tests.crash.tools import ABSENT, tool_name
 
 SETTLE_SECONDS: Final = 0.05
+HELD: Final = frozenset({Scenario.HELD, Scenario.REJECTED, Scenario.EXPIRED, Scenario.WITHDRAWN})
 ROW: Final = """SELECT id, status, reason_code, claim_epoch, effect_sent_at, idempotency_key, run_id, completed_at,
     artifact_id, lease_expires_at > clock_timestamp() AS is_lease_live
     FROM tool_invocations WHERE tenant_id = %s AND call_index = %s"""
+AN_HOUR_AGO: Final = (
+    "UPDATE tool_invocations SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
+    "UPDATE approval_requests SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
+)
+OUT_OF_TIME: Final = "UPDATE approval_requests SET expires_at = clock_timestamp() WHERE tenant_id = %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Cell:
 
     @property
     def is_held(self) -> bool:
-        return self.first.scenario in {Scenario.HELD, Scenario.REJECTED, Scenario.EXPIRED}
+        return self.first.scenario in HELD
 
     @property
     def tool(self) -> str:
@@ -58,8 +64,8 @@ class Cell:
         modes = {Scenario.SLOW: "hang_once", Scenario.RESET: "reset_once", Scenario.REFUSED: "no such mode"}
         is_large = any(POINTS[crash.point].scenario is Scenario.LARGE for crash in self.crashes)
         tested = (self.tool, {"mode": modes.get(self.first.scenario, "answer"), "large": is_large})
-        before = [("demo.echo", {"text": "first"})] if self.first.scenario is Scenario.NEXT else []
-        return [*before, tested]
+        before = {Scenario.NEXT: ("demo.echo", {"text": "first"}), Scenario.SECOND: ("demo.echo", {"no such": "field"})}
+        return [*(first for scenario, first in before.items() if scenario is self.first.scenario), tested]
 
 
 @dataclass(slots=True)
@@ -141,7 +147,7 @@ class Play:
             self.lane.kill(Role.CLIENT, Kill.GROUP)
             self.lane.open_gate(POINTS["after_intent"])
             self._crash(0)
-        elif first.role is Role.CLIENT:
+        elif first.role is Role.CLIENT and first.scenario is not Scenario.WITHDRAWN:
             self._crash(0)
             if first.name.startswith("before_"):
                 self.lane.answer(self._submit(), "the second submission")
@@ -154,12 +160,21 @@ class Play:
         )
 
     def _decide(self) -> None:
-        if self.cell.first.scenario is Scenario.EXPIRED:
-            self.lane.execute(
-                "UPDATE approval_requests SET expires_at = clock_timestamp() WHERE tenant_id = %s", self.tenant
-            )
-        if not self.cell.is_held or self.cell.first.scenario is Scenario.EXPIRED:
+        """Let the person decide, run out of time, or find that the run is gone. It took them an hour."""
+        scenario = self.cell.first.scenario
+        if not self.cell.is_held:
             return
+        for statement in AN_HOUR_AGO:
+            self.lane.execute(statement, self.tenant)
+        if scenario is Scenario.EXPIRED:
+            self.lane.execute(OUT_OF_TIME, self.tenant)
+        elif scenario is Scenario.WITHDRAWN:
+            self.lane.start("cancel", Role.CLIENT, tenant=self.tenant, run=self.run_id)
+            self._crash(0)
+        else:
+            self._vote()
+
+    def _vote(self) -> None:
         request = self._decision()
         answer = self.lane.start("decide", Role.APPROVER, **request)
         if self.cell.first.role is Role.APPROVER:

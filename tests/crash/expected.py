@@ -37,7 +37,7 @@ class Phase(StrEnum):
     REJECTED = "rejected"  # nor this one: a person said no
     EXPIRED = "expired"  # nor this one: nobody decided in time
     STOPPED = "stopped"  # the world acted once, and then the run was cancelled
-    CANCELLED = "cancelled"  # nor this one: its run was cancelled before the watermark
+    CANCELLED = "cancelled"  # nor this one: its run was cancelled before anything was sent
     ABSENT = "absent"  # nor this one: nobody to connect to
 
 
@@ -64,6 +64,8 @@ PHASES: Final = {
     "before_intent": _same(_U),
     "after_intent": _same(_U),
     "after_ring": _same(_U),
+    "between_calls": _same(_U),
+    "cancel_committed": _same(Phase.CANCELLED),
     "before_hold": _same(_U),
     "after_hold": _same(_U),
     "before_refusal": _same(Phase.REFUSED),

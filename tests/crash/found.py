@@ -18,4 +18,15 @@ FOUND: Final = (
         "A read whose run was cancelled while it was in flight ended uncertain: the refusal came before step 1, without"
         " a tool, and was judged by the strictest class. The row's tool is now resolved first.",
     ),
+    Finding(
+        "idempotent/before_expiry:process",
+        "The sweeper's back-off grew with the age of the row. A call that people had taken an hour to decide, whose"
+        " worker then died, was looked at again after a minute; an expired hold outlived its expiry by as much. It now"
+        " grows with the time that the row has been due.",
+    ),
+    Finding(
+        "idempotent/cancel_committed:process",
+        "A run was cancelled while a call of it waited for a person, and the ring was lost with the web process: no"
+        " sweep named the call, which stayed open until the approval's expiry. Cancelled rows are now named.",
+    ),
 )

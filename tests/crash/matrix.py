@@ -81,8 +81,14 @@ class Matrix:
         threads = [threading.Thread(target=self._serve, args=(lane,), name=lane.name) for lane in opened]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            print("stopping after the cells in hand", flush=True)
+            self._ends = time.monotonic()
+            for thread in threads:
+                thread.join()
 
     def _serve(self, lane: Lane) -> None:
         while time.monotonic() < self._ends:
@@ -111,11 +117,17 @@ def commit_id() -> str:
     """Name what is tested: the commit and a digest of what differs from it; without git, a digest of the sources."""
     try:
         found = _git("rev-parse", "--short=12", "HEAD").strip()
-        change = _git("diff", "HEAD", "--", *WATCHED) + _git("ls-files", "-o", "--exclude-standard", "--", *WATCHED)
+        change = _git("diff", "HEAD", "--", *WATCHED).encode()
+        new = _git("ls-files", "--others", "--exclude-standard", "--", *WATCHED).splitlines()
     except (OSError, subprocess.CalledProcessError):
         files = sorted(path for folder in WATCHED for path in (ROOT / folder).rglob("*.py"))
-        return "sources-" + hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-    return found + ("+" + hashlib.sha256(change.encode()).hexdigest()[:8] if change else "")
+        return "sources-" + _digest(b"".join(path.read_bytes() for path in files))
+    change += b"".join(name.encode() + (ROOT / name).read_bytes() for name in new)
+    return found + (f"+{_digest(change)}" if change else "")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:8]
 
 
 def _git(*arguments: str) -> str:

@@ -32,7 +32,9 @@ class Scenario(StrEnum):
     HELD = "held"  # a person approves first
     REJECTED = "rejected"  # a person rejects; the worker settles the row
     NEXT = "next"  # the second call of a sequential step: its intent is the worker's
+    SECOND = "second"  # the second call of a step whose first one the client's process could end by itself
     REFUSED = "refused"  # the arguments do not fit
+    WITHDRAWN = "withdrawn"  # the run is cancelled while the call waits for a person
     RELEASED = "released"  # the authorization epoch rises between claim and watermark
     CANCELLED = "cancelled"  # the run is cancelled between claim and watermark
     ABSENT = "absent"  # prepare finds nobody there
@@ -73,6 +75,8 @@ _CLIENT: Final = (
     _store("before_intent", Role.CLIENT),
     _store("after_intent", Role.CLIENT),
     _told("after_ring", role=Role.CLIENT),
+    _store("between_calls", Role.CLIENT, Scenario.SECOND, "before_intent"),
+    _told("cancel_committed", Scenario.WITHDRAWN, Role.CLIENT, "before_ring"),
     _store("before_hold", Role.CLIENT, Scenario.HELD),
     _store("after_hold", Role.CLIENT, Scenario.HELD),
     _store("before_refusal", Role.CLIENT, Scenario.REFUSED),

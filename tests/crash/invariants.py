@@ -21,6 +21,9 @@ OVERDUE: Final = """SELECT i.id FROM tool_invocations i JOIN runs r ON r.tenant_
       AND coalesce(i.operation_deadline, r.deadline_at) < clock_timestamp() - make_interval(secs => %s)"""
 HELD_TOO_LONG: Final = """SELECT a.id FROM approval_requests a WHERE a.tenant_id = %s AND a.status = 'pending'
     AND a.expires_at < clock_timestamp() - make_interval(secs => %s)"""
+UNSPENT: Final = """SELECT a.id FROM approval_requests a JOIN tool_invocations i ON i.tenant_id = a.tenant_id
+    AND i.id = a.invocation_id
+    WHERE a.tenant_id = %s AND i.completed_at IS NOT NULL AND a.status IN ('pending', 'approved')"""
 STARTED: Final = """SELECT split_part(derivation_key, ':', 3)::int AS epoch, extract(epoch FROM created_at)::float AS at
     FROM tool_events WHERE invocation_id = %s AND type = 'tool.call.started' ORDER BY id"""
 UNADOPTED: Final = """SELECT i.id FROM tool_invocations i WHERE i.tenant_id = %s AND i.artifact_id IS NOT NULL
@@ -82,6 +85,7 @@ def of_tenant(lane: Lane, tenant: str, *, calls: int) -> list[str]:
         "a terminal row has no event": (SETTLED, ()),
         "a row is open past deadline, lease and two sweeps": (OVERDUE, (late,)),
         "a hold has outlived its expiry by two sweeps": (HELD_TOO_LONG, (sweeps,)),
+        "a call has ended, and its approval could be used again": (UNSPENT, ()),
         "an artifact is referred to and not adopted": (UNADOPTED, ()),
         "a success has no stored result": (UNKEPT, ()),
         "a step has not ended": (UNENDED, ()),

@@ -198,7 +198,7 @@ def main(arguments: list[str]) -> int:
     if matrix.left():
         print(f"{matrix.left()} cells are left: the same command goes on with them")
     print(f"{len(matrix.results()) - failed} passed, {failed} failed")
-    return 1 if failed or matrix.left() else 0
+    return 1 if failed or matrix.left() or not cells else 0
 
 
 if __name__ == "__main__":

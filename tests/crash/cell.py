@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tests.crash import invariants
 from tests.crash.expected import PHASES, Class, Kill, Outcome, Phase, concludes, expected, expected_after
-from tests.crash.lane import Lane, Stuck
+from tests.crash.lane import Finished, Lane, Stuck
 from tests.crash.points import POINTS, CrashPoint, Role, Scenario
 from tests.crash.tools import ABSENT, tool_name
 
@@ -18,6 +18,11 @@ ROW: Final = """SELECT id, status, reason_code, claim_epoch, effect_sent_at, ide
 AN_HOUR_AGO: Final = (
     "UPDATE tool_invocations SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
     "UPDATE approval_requests SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
+)
+ABANDONED: Final = (
+    "UPDATE tool_invocations SET suspended_kind = 'left' WHERE tenant_id = %s AND completed_at IS NULL",
+    "UPDATE tool_invocations SET dispatch_after = NULL WHERE tenant_id = %s AND completed_at IS NULL",
+    "UPDATE run_steps SET completed_at = clock_timestamp() WHERE tenant_id = %s AND completed_at IS NULL",
 )
 OUT_OF_TIME: Final = "UPDATE approval_requests SET expires_at = clock_timestamp() WHERE tenant_id = %s"
 
@@ -107,10 +112,14 @@ class Play:
             result.faults = [str(stuck), f"the row: {self.row()}"]
         finally:
             self.lane.clear()
+        if result.faults:
+            self._abandon()
         if self.row() is not None:
             result.recovery_seconds = invariants.recovery_seconds(self.lane, self.row()["id"], self.kills)
             result.faults += invariants.of_recovery(self.lane, result.recovery_seconds)
             result.is_disturbed = bool(result.faults) and self._was_disturbed()
+        if result.faults:
+            self.lane.finished.pop(self.tenant, None)
         result.seconds = round(time.monotonic() - begun, 3)
         return result
 
@@ -262,8 +271,15 @@ class Play:
         faults = [] if found == wanted else [f"expected {wanted}, found {found}"]
         faults += invariants.of_call(lane, self.tenant, row, lines, self.cell.kind, self.kills)
         faults += self._submit_again(row, len(lines))
+        lane.finished[self.tenant] = Finished(len(lines), len(self.cell.calls()))
         faults += invariants.of_tenant(lane, self.tenant, calls=len(self.cell.calls()))
         return faults + lane.complaints()
+
+    def _abandon(self) -> None:
+        """Keep what went wrong here from meeting the next cell at its gates."""
+        for statement in ABANDONED:
+            self.lane.execute(statement, self.tenant)
+        self.lane.close_processes()
 
     def _submit_again(self, row: Any, sends: int) -> list[str]:
         """The same step once more is a replay of what is recorded: no other row, no other effect."""

@@ -98,6 +98,16 @@ def of_tenant(lane: Lane, tenant: str, *, calls: int) -> list[str]:
     return faults
 
 
+def afterwards(lane: Lane) -> list[str]:
+    """Look at every finished cell of a lane once more: nothing has changed since, and nothing came late."""
+    faults = []
+    for tenant, left in lane.finished.items():
+        if len(lane.effects(tenant)) != left.sends:
+            faults.append(f"{tenant}: {left.sends} requests when it ended, {len(lane.effects(tenant))} now")
+        faults += [f"{tenant}: {what}" for what in of_tenant(lane, tenant, calls=left.calls)]
+    return faults
+
+
 def of_recovery(lane: Lane, seconds: list[float]) -> list[str]:
     """A killed worker's call is claimed again within lease and sweep; a busy machine may take its time on top."""
     bound = lane.timing.lease_seconds + lane.timing.sweep_seconds + SCHEDULING_SECONDS

@@ -10,6 +10,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -33,6 +34,14 @@ class Timed(Protocol):
     def sweep_seconds(self) -> float: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a cell that passed has left: requests in the world, rows in its tenant. Neither may grow."""
+
+    sends: int
+    calls: int
+
+
 class Stuck(Exception):
     """What had to happen did not, within its bound."""
 
@@ -54,6 +63,7 @@ class Lane:
         self._living: dict[Role, int] = {}
         self._tenants: list[dict[str, str]] = []
         self._read = 0
+        self.finished: dict[str, Finished] = {}
         shutil.rmtree(folder, ignore_errors=True)
         self._answers.mkdir(parents=True)
         for role in Role:
@@ -148,8 +158,11 @@ class Lane:
                 raise Stuck(f"not within {seconds:.0f} s: {what}; see {self._log}")
             time.sleep(POLL_SECONDS)
 
-    def close(self) -> None:
+    def close_processes(self) -> None:
         for role in list(self._living):
             if is_alive(self._living[role]):
                 self.kill(role, Kill.GROUP)
+
+    def close(self) -> None:
+        self.close_processes()
         self._sql.close()

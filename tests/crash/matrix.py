@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from tests.crash import selection
+from tests.crash import invariants, selection
 from tests.crash.cell import Cell, Play, Result
 from tests.crash.lane import Lane
 from tests.crash.stack import ROOT, Timing, lanes, migrated
@@ -69,6 +69,7 @@ class Matrix:
             if cell.name not in memory.results:
                 self._left.put(cell)
         self._begun = time.monotonic()
+        self.late: list[str] = []
         self._lock = threading.Lock()
 
     def results(self) -> list[dict[str, Any]]:
@@ -95,12 +96,15 @@ class Matrix:
             try:
                 cell = self._left.get_nowait()
             except queue.Empty:
-                return
+                break
             tries, result = 1, Play(cell, lane).run()
             while result.is_disturbed and tries < TRIES:
                 tries, result = tries + 1, Play(cell, lane).run()
             self._memory.keep(result, tries)
             self._say(result)
+        late = invariants.afterwards(lane)
+        with self._lock:
+            self.late += late
 
     def _say(self, result: Result) -> None:
         with self._lock:
@@ -163,6 +167,7 @@ def summary(matrix: Matrix, options: argparse.Namespace, commit: str) -> dict[st
     return {
         "commit": commit, "seed": options.seed, "selection": options.selection, "left": matrix.left(),
         "lease_seconds": used.lease_seconds, "sweep_seconds": used.sweep_seconds, "lanes": options.lanes,
+        "late": matrix.late,
         "cells": sorted(matrix.results(), key=lambda line: line["cell"]),
     }  # fmt: skip
 
@@ -194,10 +199,13 @@ def main(arguments: list[str]) -> int:
     if not options.only:
         found = summary(matrix, options, commit)
         (FOLDER / f"summary-{options.selection}.json").write_text(json.dumps(found, indent=1) + "\n")
-    failed = sum(bool(line["faults"]) for line in matrix.results())
+    for late in matrix.late:
+        print(f"FAILED afterwards: {late}")
     if matrix.left():
         print(f"{matrix.left()} cells are left: the same command goes on with them")
-    print(f"{len(matrix.results()) - failed} passed, {failed} failed")
+    passed = sum(not line["faults"] for line in matrix.results())
+    failed = len(matrix.results()) - passed + len(matrix.late)
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed or matrix.left() or not cells else 0
 
 

@@ -18,8 +18,10 @@ from tests.crash.tools import World, crash_tools
 from toolsys import database, decisions, jobs, queue, sweeper, wakeups
 from toolsys.artifacts import StoredArtifacts
 from toolsys.leases import LeaseKeeper
+from toolsys.models import RunStep
 from toolsys.ports import Clock, Limits, Tool
 from toolsys.probes import PausingProbe
+from toolsys.tenancy import tenant_transaction
 
 # How long an authorized row waits before a sweep names it; the product's default is two seconds.
 GRACE_SECONDS: Final = 0.5
@@ -32,8 +34,10 @@ def report(role: Role, world: World) -> None:
     _compose(world, probe)
     around(queue, "enqueue_call", probe, "ring", lambda arguments: str(arguments[0]))
     for job in ("advance_call", "advance_step"):
-        around(jobs, job, probe, "job", lambda arguments: _begin(str(arguments[1])))
-    around(wakeups, "wake", probe, "wake", lambda _arguments: getattr(_job, "tenant", "none"))
+        around(jobs, job, probe, "job", lambda arguments: _begin(str(arguments[1])), after=_is_over)
+    around(
+        wakeups, "wake", probe, "wake", lambda _arguments: getattr(_job, "tenant", ""), before=_is_over, after=_is_over
+    )
     _artifacts(probe)
     _leases(probe)
     if role is Role.SCHEDULER:
@@ -43,19 +47,28 @@ def report(role: Role, world: World) -> None:
 
 
 def around(
-    owner: Any, name: str, probe: PausingProbe, moment: str, tenant_of: Callable[[tuple[Any, ...]], str]
-) -> None:
+    owner: Any, name: str, probe: PausingProbe, moment: str, tenant_of: Callable[[tuple[Any, ...]], str], *,
+    before: Callable[[str], bool] = lambda _tenant: True, after: Callable[[str], bool] = lambda _tenant: True,
+) -> None:  # fmt: skip
     """Report `before_<moment>` and `after_<moment>` of a function, with the tenant that it acts for."""
     original = getattr(owner, name)
 
     def told(*arguments: Any, **named: Any) -> Any:
         tenant = tenant_of(arguments)
-        probe.reached(f"before_{moment}", tenant)
+        if before(tenant):
+            probe.reached(f"before_{moment}", tenant)
         found = original(*arguments, **named)
-        probe.reached(f"after_{moment}", tenant)
+        if after(tenant):
+            probe.reached(f"after_{moment}", tenant)
         return found
 
-    setattr(owner, name, told)
+    put(owner, name, told)
+
+
+def _is_over(tenant: str) -> bool:
+    """Say whether the tenant's step has ended: a second ring's job ends, and wakes, while the first one's is at it."""
+    with tenant_transaction(tenant):
+        return not RunStep.objects.filter(completed_at=None).exists()
 
 
 def _begin(tenant: str) -> str:

@@ -102,6 +102,8 @@ class Toolsys(BaseSettings):
     sweep_seconds: float = Field(2.0, gt=0)
     max_claims: int = Field(5, ge=1)
     claim_cap_per_tenant: int = Field(64, ge=1)
+    parallel_cap: int = Field(8, ge=1)
+    max_attempts: int = Field(3, ge=1)
     approval_expiry_seconds: int = Field(86_400, ge=1)
     approval_consume_seconds: int = Field(3_600, ge=1)
     inline_maximum_bytes: int = Field(4_096, ge=256)

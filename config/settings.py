@@ -40,20 +40,21 @@ INSTALLED_APPS = [
     "config",
 ]
 
+# What begins with `config.middleware` passes the API's calls by.
 MIDDLEWARE = [
-    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "config.middleware.BeforePages",
     "toolsys.api.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.middleware.csp.ContentSecurityPolicyMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "config.middleware.StaticFiles",
+    "config.middleware.ContentSecurityPolicy",
+    "config.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "config.middleware.Forms",
+    "config.middleware.People",
+    "config.middleware.Messages",
+    "config.middleware.Frames",
     "toolsys.tenancy.ConsoleTenantMiddleware",
-    "django_prometheus.middleware.PrometheusAfterMiddleware",
+    "config.middleware.AfterPages",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -93,8 +94,10 @@ RQ_QUEUES = {
         "DEFAULT_TIMEOUT": 360,
         "DEFAULT_RESULT_TTL": 0,
         "SERIALIZER": "rq.serializers.JSONSerializer",
+        "QUEUE_CLASS": "toolsys.queue.BellQueue",
     }
 }
+RQ = {"JOB_CLASS": "toolsys.queue.Bell"}
 RQ_SHOW_ADMIN_LINK = False
 
 REST_FRAMEWORK = {

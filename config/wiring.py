@@ -29,7 +29,6 @@ from toolsys.egress import EgressPolicy, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.ids import uuid7
-from toolsys.leases import LeaseKeeper
 from toolsys.ports import Clock, Execution, Limits, Probe, Runtime, Tool, ToolProvider
 from toolsys.probes import NoProbe, PausingProbe
 from toolsys.registry import Registry
@@ -58,6 +57,8 @@ def limits() -> Limits:
         lease_seconds=numbers.lease_seconds,
         max_claims=numbers.max_claims,
         claim_cap_per_tenant=numbers.claim_cap_per_tenant,
+        parallel_cap=numbers.parallel_cap,
+        max_attempts=numbers.max_attempts,
         inline_maximum_bytes=numbers.inline_maximum_bytes,
         output_ceiling_bytes=numbers.global_output_ceiling_bytes,
     )
@@ -137,8 +138,8 @@ def compose_web() -> Composition:
     return compose({"mcp": mcp_provider()}, None)
 
 
-def compose_worker(loop: LoopThread, keeper: LeaseKeeper, workbench: Workbench) -> Composition:
-    return compose({"mcp": mcp_provider(workbench)}, WorkerExecution(loop, keeper, SystemClock()))
+def compose_worker(execution: WorkerExecution, workbench: Workbench) -> Composition:
+    return compose({"mcp": mcp_provider(workbench)}, execution)
 
 
 def open_mcp(loop: LoopThread) -> Workbench:

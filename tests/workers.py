@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from toolsys.execution import LoopThread
+from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.leases import LeaseKeeper
 from toolsys.ports import Runtime
 
@@ -26,7 +26,8 @@ class WorkerRuntime:
         self._keeper = LeaseKeeper(wiring.SystemClock(), settings.TOOLSYS.lease_seconds)
         self._keeper.start()
         self._workbench = wiring.open_mcp(self._loop)
-        self.runtime: Runtime = wiring.compose_worker(self._loop, self._keeper, self._workbench).runtime
+        self.execution = WorkerExecution(self._loop, self._keeper, wiring.SystemClock())
+        self.runtime: Runtime = wiring.compose_worker(self.execution, self._workbench).runtime
 
     def close(self) -> None:
         self._workbench.close()

@@ -42,6 +42,11 @@ def release_connection(using: str = DEFAULT_DB_ALIAS) -> None:
         wrapper.close()
 
 
+def discard_connection(using: str = DEFAULT_DB_ALIAS) -> None:
+    """Drop a connection that failed: the next call takes another one of the pool, or opens it."""
+    connections[using].close()
+
+
 def now() -> Any:
     """The database's clock as an expression: the only clock that decides."""
     return Func(function="clock_timestamp", output_field=DateTimeField())

@@ -68,6 +68,15 @@ class WorkerExecution:
         self._loop = loop
         self._keeper = keeper
         self._clock = clock
+        self._draining = threading.Event()
+
+    @property
+    def is_draining(self) -> bool:
+        return self._draining.is_set()
+
+    def drain(self) -> None:
+        """From now on nothing new is sent; what was sent may end."""
+        self._draining.set()
 
     @contextmanager
     def keeping(self, claim: Claim) -> Iterator[None]:

@@ -16,6 +16,7 @@ from toolsys.domain.calls import (
     StepFacts,
 )
 from toolsys.domain.context import Principal
+from toolsys.domain.repetition import Alarm
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
 from toolsys.domain.trust import TrustLevel
@@ -82,7 +83,17 @@ def _run(run: dict[str, Any]) -> RunFacts:
         is_cancelled=run["cancelled"],
         manifest=None if run["manifest"] is None else tuple(run["manifest"]),
         delivered_trust=TrustLevel(run["delivered_trust"]),
+        alarms=tuple(map(_alarm, run["alarms"])),
+        previous_step=run["previous_step"],
     )
+
+
+def _alarm(row: dict[str, Any]) -> Alarm:
+    outcome = row["outcome_status"]
+    return Alarm(
+        row["tool_name"], row["arguments_hash"], OutcomeStatus(outcome) if outcome else None, row["reason_code"],
+        row["identical_count"], row["step_number"],
+    )  # fmt: skip
 
 
 def _session(session: dict[str, Any]) -> SessionFacts:
@@ -128,6 +139,7 @@ def _invocation(row: dict[str, Any]) -> Invocation:
         reason_code=row["reason_code"],
         suspended_kind=row["suspended_kind"],
         cancel_requested_at=_moment(row["cancel_requested_at"]),
+        is_unrecorded=row["unrecorded"],
         predates_database_epoch=row["old_epoch"],
     )
 

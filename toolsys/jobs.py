@@ -9,7 +9,8 @@ from toolsys import services, wakeups
 from toolsys.ports import Runtime
 
 
-def advance_call(runtime: Runtime, tenant_id: str, invocation_id: str) -> None:
+def advance_call(runtime: Runtime, tenant_id: str, invocation_id: str, claim_epoch: str) -> None:
+    """The epoch only tells one ring from the next; what stands is read."""
     services.advance_step(tenant_id, runtime, invocation_id=UUID(invocation_id))
 
 

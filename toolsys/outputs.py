@@ -67,6 +67,7 @@ def bound(
         artifact_id=artifact_id,
         trust=trust,
         retry_after_seconds=result.failure.retry_after_seconds if result.failure else None,
+        evidence=canonical.sha256_hex(result.evidence_key.encode()) if result.ok and result.evidence_key else None,
     )
 
 

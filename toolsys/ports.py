@@ -20,6 +20,7 @@ from toolsys.domain.calls import (
     Invocation,
     ProposedAction,
     ProposedCall,
+    Retry,
 )
 from toolsys.domain.context import (
     ArtifactWriter,
@@ -150,6 +151,10 @@ class Execution(Protocol):
     def may_send(self, claim: Claim) -> bool:
         """Say by our own boottime clock whether the lease is still live: a thawed process must not send."""
 
+    @property
+    def is_draining(self) -> bool:
+        """The process is to stop: what it has claimed and not sent it gives back."""
+
     def cancellation(self, claim: Claim) -> CancellationToken: ...
 
     def execute(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
@@ -238,7 +243,7 @@ class Store(Protocol):
 
     def commit_watermark(self, claim: Claim) -> Fence: ...
 
-    def commit_release(self, claim: Claim, wait_seconds: float) -> bool: ...
+    def commit_release(self, claim: Claim, retry: Retry) -> bool: ...
 
     def commit_result(self, case: Case) -> Disposition: ...
 
@@ -250,9 +255,13 @@ class Limits:
     lease_seconds: float
     max_claims: int
     claim_cap_per_tenant: int
+    parallel_cap: int
+    max_attempts: int
     inline_maximum_bytes: int
     output_ceiling_bytes: int
     dispatch_grace_seconds: float = 2.0
+    retry_base_seconds: float = 0.5
+    retry_maximum_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,77 @@
-"""The queue: ids in, JSON only. It rings a bell; PostgreSQL knows what there is to do.
+"""The queue: bells whose id says everything. PostgreSQL knows what there is to do; a bell only says where to look.
 
 RQ never retries or requeues by itself here. Losing everything in Valkey loses no call: the sweeper rings again.
 Source: DESIGN §4 and §13.
 """
 
+import logging
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
 import django_rq
+from django_rq.queues import DjangoRQ
+from redis import Redis
 from rq import Queue
+from rq.exceptions import DequeueTimeout, NoSuchJobError
+from rq.job import Job
 
 from toolsys.tenancy import is_transaction_open
 
+log = logging.getLogger("toolsys.queue")
 QUEUE_NAME: Final = "calls"
-ADVANCE_CALL: Final = "toolsys.jobs.advance_call"
-ADVANCE_STEP: Final = "toolsys.jobs.advance_step"
-REFRESH_PROVIDER: Final = "toolsys.jobs.refresh_provider"
-JOB_TIMEOUT_SECONDS: Final = 3600
-FAILURE_TTL_SECONDS: Final = 3600
+JOBS: Final = {
+    "call": "toolsys.jobs.advance_call",
+    "step": "toolsys.jobs.advance_step",
+    "refresh": "toolsys.jobs.refresh_provider",
+}
+# RQ's ids hold letters, digits, dashes and underscores; our fields have no capitals, so a capital separates them.
+SEPARATOR: Final = "X"
+
+
+class Bell(Job):
+    """An RQ job that is its id, `<kind>X<field>X…`: nothing is stored for it, so nothing needs fetching."""
+
+    @classmethod
+    def fetch(cls, id: str, connection: Redis | None = None, serializer: Any = None) -> "Bell":  # noqa: A002
+        """Raises: NoSuchJobError where the id is not one of ours."""
+        kind, *fields = id.split(SEPARATOR)
+        if kind not in JOBS:
+            raise NoSuchJobError(f"not a bell: {id[:64]!r}")
+        bell = cls(id, connection=connection, serializer=serializer)
+        bell.func_name, bell.args, bell.kwargs, bell.instance = JOBS[kind], fields, {}, None
+        return bell
+
+    @classmethod
+    def fetch_many(cls, job_ids: Iterable[str], connection: Redis, serializer: Any = None) -> list[Job | None]:
+        """What RQ's own pages list."""
+        return [cls.fetch(each, connection, serializer) for each in job_ids if each.split(SEPARATOR)[0] in JOBS]
+
+
+class BellQueue(DjangoRQ):
+    """Pops a bell in one round trip. RQ would move it to a second list and fetch it: PostgreSQL remembers for us."""
+
+    @classmethod
+    def dequeue_any(  # type: ignore[override]
+        cls, queues: Iterable[Queue], timeout: int | None, connection: Redis, **_options: Any
+    ) -> tuple[Job, Queue] | None:
+        """Return the next bell of the first queue; None where it is empty and `timeout` is None.
+
+        Raises: DequeueTimeout, also for an entry that is no bell: RQ's loop then asks again.
+        """
+        queue = next(iter(queues))
+        found: Any = connection.lpop(queue.key) if timeout is None else connection.blpop([queue.key], timeout)
+        if found is None:
+            if timeout is None:
+                return None
+            raise DequeueTimeout(timeout)
+        raw = found if timeout is None else found[1]
+        try:
+            return Bell.fetch(raw.decode(), connection), queue
+        except (NoSuchJobError, ValueError):
+            # Somebody else's entry, or an older release's: gone from the queue, and never a reason to stop.
+            log.warning("the queue held something that is no bell")
+            raise DequeueTimeout(timeout) from None
 
 
 @cache
@@ -27,29 +81,39 @@ def call_queue() -> Queue:
 
 
 def enqueue_call(tenant_id: str, invocation_id: Any, claim_epoch: int = 0) -> None:
-    """Ring for one invocation. The job's id is invocation and epoch, so a second ring says nothing new.
+    """Ring for one invocation. The id names the epoch too, so that a second ring says nothing new.
 
     Transaction: must be outside; use `transaction.on_commit` inside one.
     """
-    enqueue(ADVANCE_CALL, tenant_id, str(invocation_id), job_id=f"{invocation_id}-{claim_epoch}")
+    ring("call", tenant_id, invocation_id, claim_epoch)
 
 
 def enqueue_step(tenant_id: str, step_id: Any) -> None:
-    enqueue(ADVANCE_STEP, tenant_id, str(step_id), job_id=f"step-{step_id}")
+    ring("step", tenant_id, step_id)
 
 
-def enqueue(path: str, *arguments: str, job_id: str | None = None) -> None:
-    """Put one job on the queue in one round trip."""
+def enqueue_refresh(domain: str, tenant_id: str, key: str) -> None:
+    """Have a provider look again at one of its sources."""
+    ring("refresh", domain, tenant_id, key)
+
+
+def ring(kind: str, *fields: Any) -> None:
+    ring_all([bell_id(kind, *fields)])
+
+
+def ring_all(bells: Sequence[str]) -> None:
+    """Put bells on the queue, in one command."""
     assert not is_transaction_open(), "enqueue after the commit, or a worker looks before there is anything to see"
     queue = call_queue()
-    job = queue.create_job(
-        path, args=arguments, job_id=job_id, timeout=JOB_TIMEOUT_SECONDS, result_ttl=0,
-        failure_ttl=FAILURE_TTL_SECONDS,
-    )  # fmt: skip
-    with queue.connection.pipeline(transaction=False) as pipe:
-        job.save(pipeline=pipe, include_meta=False)
-        queue.push_job_id(job.id, pipeline=pipe)
-        pipe.execute()
+    if bells:
+        queue.connection.rpush(queue.key, *bells)
+
+
+def bell_id(kind: str, *fields: Any) -> str:
+    """Return the id that `Bell.fetch` reads."""
+    identifier = SEPARATOR.join((kind, *map(str, fields)))
+    assert identifier.count(SEPARATOR) == len(fields), "a field with a capital X cannot be told from two"
+    return identifier
 
 
 def depth() -> int:

@@ -34,6 +34,7 @@ class CallView:
     reason_code: str | None
     idempotency_key: str
     attempt_number: int
+    identical_count: int
     effect_sent: bool
     truncated: bool
     output_bytes: int | None
@@ -121,6 +122,7 @@ def _view(tenant_id: str, row: dict[str, Any], result: bytes | None, sealer: Sea
         reason_code=row["reason_code"],
         idempotency_key=row["idempotency_key"],
         attempt_number=row["attempt_number"],
+        identical_count=row["identical_count"],
         effect_sent=row["effect_sent"],
         truncated=row["truncated"],
         output_bytes=row["output_bytes"],

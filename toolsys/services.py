@@ -6,16 +6,18 @@ module only. Each ORM write is one transaction; commit points are the store's. S
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
-from toolsys import database, pipeline, queue, wakeups
+from toolsys import batches, database, pipeline, queue, wakeups
 from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
+from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import RunStatus
 from toolsys.domain.trust import TrustLevel, lowest
 from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep
@@ -80,7 +82,10 @@ def propose_step(submission: StepSubmission, runtime: Runtime) -> list[Dispositi
                   api_key_id=submission.api_key_id, invocation_id=runtime.ids.uuid())
         for index in range(len(submission.calls))
     ]  # fmt: skip
-    return _advance(calls, runtime)
+    group = batches.parallel_group(calls, runtime)
+    if group is None:
+        return _advance(calls, runtime)
+    return _begin_all([replace(call, step=replace(call.step, parallel_group=group)) for call in calls], runtime)
 
 
 def _asserts_trust(submission: StepSubmission) -> bool:
@@ -115,7 +120,8 @@ def advance_step(
     draft = StepDraft(
         id=UUID(step["id"]), number=number, body_hash=step["body_hash"], body=b"", call_count=step["call_count"],
         context_trust=tuple(TrustLevel(label) for label in step["context_trust"]),
-        origin_trust=TrustLevel(step["origin_trust"]), parallel_group=None, correlation_id=step["correlation_id"],
+        origin_trust=TrustLevel(step["origin_trust"]), correlation_id=step["correlation_id"],
+        parallel_group=UUID(step["parallel_group"]) if step["parallel_group"] else None,
     )  # fmt: skip
     body = opened(bytes(body_bytes), tenant_id, draft.id, runtime.sealer)
     known = {row["index"]: UUID(row["id"]) for row in step["calls"]}
@@ -128,9 +134,21 @@ def advance_step(
     if facts is not None:
         calls[0] = replace(calls[0], prefetched=database.from_json(facts))
     try:
-        return _advance(calls, runtime)
+        if draft.parallel_group is None:
+            return _advance(calls, runtime)
+        return _advance_in_group(calls, step, runtime)
     finally:
         wakeups.wake(wakeups.step_key(run_id, number))
+
+
+def _advance_in_group(calls: Sequence[ProposedCall], step: JsonObject, runtime: Runtime) -> list[Disposition]:
+    """Do one call of a group, then ring for the one that waits for its place; or do all, where one has no row yet."""
+    if step["call_index"] is None:
+        return [_run(call, runtime) for call in calls]
+    found = [_run(calls[0], runtime)]
+    following = [row["id"] for row in step["calls"] if row["index"] == step["call_index"] + runtime.limits.parallel_cap]
+    queue.ring_all([queue.bell_id("call", calls[0].tenant_id, each, 0) for each in following])
+    return found
 
 
 def _advance(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Disposition]:
@@ -139,11 +157,24 @@ def _advance(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Dispositio
     for call in calls:
         disposition = _run(call, runtime)
         found.append(disposition)
-        if disposition.state is Progress.HANDED_OFF and not disposition.is_replay:
+        if _is_begun(disposition):
             queue.enqueue_call(call.tenant_id, disposition.invocation_id)
         if not disposition.is_settled:
             break
     return found
+
+
+def _begin_all(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Disposition]:
+    """Begin every call of a parallel group; ring for as many as may run at a time, each rings for one more."""
+    found = [_run(call, runtime) for call in calls]
+    if any(map(_is_begun, found)):
+        first = found[: runtime.limits.parallel_cap]
+        queue.ring_all([queue.bell_id("call", calls[0].tenant_id, each.invocation_id, 0) for each in first])
+    return found
+
+
+def _is_begun(disposition: Disposition) -> bool:
+    return disposition.state is Progress.HANDED_OFF and not disposition.is_replay
 
 
 def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
@@ -190,7 +221,7 @@ def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> None:
         return
     with wakeups.HUB.waiting(refresh_key(provider.domain, tenant_id)) as waiter:
         for key in keys:
-            queue.enqueue(queue.REFRESH_PROVIDER, provider.domain, tenant_id, key)
+            queue.enqueue_refresh(provider.domain, tenant_id, key)
         database.release_connection()
         waiter.until(
             lambda: provider.refresh_keys(tenant_id), lambda left: not left, REFRESH_SECONDS, runtime.clock.boottime
@@ -231,8 +262,26 @@ def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> 
         run.ended_at = now
         run.cancel_requested_at = now if cancel else None
         run.save(update_fields=["status", "ended_at", "cancel_requested_at"])
-        open_calls = Invocation.objects.filter(run=run, completed_at=None)
-        for identifier in list(open_calls.values_list("id", flat=True)) if cancel else ():
-            Invocation.objects.filter(pk=identifier).update(cancel_requested_at=now, dispatch_after=now)
-            transaction.on_commit(partial(queue.enqueue_call, tenant_id, identifier))
+        if cancel:
+            _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None), now)
         return run
+
+
+def cancel_call(*, tenant_id: str, invocation_id: UUID, runtime: Runtime) -> None:
+    """Ask for one call to end: what was not sent is not sent any more. A terminal call stays as it is.
+
+    Raises: Problem (request.not_found).
+    """
+    with tenant_transaction(tenant_id):
+        found = Invocation.objects.filter(pk=invocation_id)
+        if not found.exists():
+            raise Problem("request.not_found")
+        _request_cancel(tenant_id, found.filter(completed_at=None, cancel_requested_at=None), runtime.clock.now())
+
+
+def _request_cancel(tenant_id: str, calls: "QuerySet[Invocation]", now: datetime) -> None:
+    """Mark and ring: the watermark statement looks at the mark, a worker ends what nobody holds."""
+    identifiers = list(calls.select_for_update().values_list("id", flat=True))
+    Invocation.objects.filter(pk__in=identifiers).update(cancel_requested_at=now, dispatch_after=now)
+    bells = [queue.bell_id("call", tenant_id, each, 0) for each in identifiers]
+    transaction.on_commit(partial(queue.ring_all, bells), robust=True)

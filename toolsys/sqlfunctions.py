@@ -16,16 +16,20 @@ _FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE
 
 
 class InstallFunctions(Operation):
-    """Run the named files of `toolsys/sql/`. Reversed by dropping the functions that they define."""
+    """Run the named files of `toolsys/sql/`. Reversed by dropping the functions that they define.
+
+    Not `is_first`: they were installed by an earlier migration, and going back leaves them to that one.
+    """
 
     reduces_to_sql = True
     reversible = True
 
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[str], *, is_first: bool = True) -> None:
         self.files = tuple(files)
+        self.is_first = is_first
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
-        return type(self).__name__, [self.files], {}
+        return type(self).__name__, [self.files], {"is_first": self.is_first}
 
     def describe(self) -> str:
         return f"Install SQL functions from {', '.join(self.files)}"
@@ -40,6 +44,8 @@ class InstallFunctions(Operation):
             schema_editor.execute((FOLDER / name).read_text(), params=None)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if not self.is_first:
+            return
         for name in reversed(self.files):
             for function in reversed(defined_functions((FOLDER / name).read_text())):
                 schema_editor.execute(f"DROP FUNCTION IF EXISTS {function} CASCADE", params=None)

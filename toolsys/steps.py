@@ -6,12 +6,11 @@ are the specification's. Imported by the pipeline only.
 
 from fnmatch import fnmatchcase
 
-from toolsys import outputs, validation
-from toolsys.domain import canonical, idempotency, reasons, recovery
+from toolsys import attempts, outputs, validation
+from toolsys.domain import canonical, idempotency, reasons, redaction, repetition
 from toolsys.domain.calls import Approval, BoundedOutput, Decision, Disposition, Progress, ProposedAction
 from toolsys.domain.canonical import NotCanonical
 from toolsys.domain.context import ExecutionTarget, Principal, ToolExecutionContext
-from toolsys.domain.recovery import RecoveryAction
 from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict
@@ -149,6 +148,52 @@ def normalized(case: Case, data: bytes, arguments_hash: str) -> Normalized:
     return Normalized(data, arguments_hash, key)
 
 
+def keyed(case: Case) -> Normalized:
+    """Return step 5's result; a call refused earlier is keyed over its canonical arguments or its raw bytes."""
+    if case.normalized is not None:
+        return case.normalized
+    data = argument_bytes(case)
+    hashed = case.call.raw_hash if data is None else canonical.sha256_hex(data)
+    return normalized(case, data or b"", hashed or canonical.sha256_hex(b""))
+
+
+def argument_bytes(case: Case) -> bytes | None:
+    """Return the canonical bytes to keep, or None where the arguments have no canonical form."""
+    if case.normalized is not None:
+        return case.normalized.canonical
+    if case.call.raw_hash is not None:
+        return None
+    try:
+        return canonical.canonical_bytes(case.call.arguments)
+    except NotCanonical:
+        return None
+
+
+def recorded_name(case: Case) -> str:
+    """Return the tool's name as its row has it: a name that nobody offers may be anything."""
+    return case.spec.name if case.tool is not None else redaction.redact_text(case.call.name)[:96]
+
+
+def check_repetition(case: Case) -> None:
+    """The breakers, before a new call is dispatched. Raises: Refused (tool.loop_detected, tool.repeat_uncertain)."""
+    if case.row is not None:
+        return
+    run, normalized_call = case.facts.run, keyed(case)
+    stop = repetition.stopped_by(run.alarms, case.spec.name, normalized_call.arguments_hash, run.previous_step)
+    if stop is not None:
+        raise Refused(stop)
+
+
+def weigh_denial(case: Case, refusal: Refused) -> Refused:
+    """The third identical denial of a run says so, and its commit fails the run."""
+    if reasons.reason(refusal.reason_code).status is not OutcomeStatus.DENIED:
+        return refusal
+    hashed = keyed(case).arguments_hash
+    if repetition.is_repeated_denial(case.facts.run.alarms, recorded_name(case), hashed, refusal.reason_code):
+        return Refused(repetition.REPEATED_DENIAL, f"three times {refusal.reason_code}: {refusal.detail}")
+    return refusal
+
+
 @timed(6)
 def evaluate_policy(case: Case, policy: PolicyGate) -> Decision:
     """Judge the action; the stricter of the recorded and the fresh verdict wins. Raises: Refused (policy.*)."""
@@ -223,15 +268,6 @@ def approval_digest(case: Case) -> str:
     return canonical.sha256_hex(canonical.canonical_bytes(bound))
 
 
-def is_unrepeatable(case: Case) -> bool:
-    """Ask the recovery table before the watermark is passed again."""
-    assert case.claim is not None
-    idempotency_class = recovery.effective_class(
-        case.classification.idempotency, passes_key=case.spec.passes_idempotency_key
-    )
-    return recovery.recover(idempotency_class, effect_sent=_effect_sent(case)) is RecoveryAction.UNCERTAIN
-
-
 def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
     """Build what the tool may reach; its time is the least of its own limit and what the claim has left."""
     claim, facts, spec = case.claim, case.facts, case.spec
@@ -298,37 +334,10 @@ def _conclusion(case: Case, result: ToolResult) -> tuple[OutcomeStatus, str]:
     kind = result.failure.kind
     unknown = kind in {ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL}
     sent = case.spec.side_effect.value != "none"
-    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and _repeats_are_unsafe(case)):
+    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and attempts.repeats_are_unsafe(case)):
         return OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"
     code = reasons.code_for_failure(kind, result.failure.reason_code)
     return reasons.reason(code).status or OutcomeStatus.FAILED, code
-
-
-def _repeats_are_unsafe(case: Case) -> bool:
-    declared = recovery.effective_class(case.classification.idempotency, passes_key=case.spec.passes_idempotency_key)
-    return recovery.recover(declared, effect_sent=True) is RecoveryAction.UNCERTAIN
-
-
-def conclude_uncertain() -> BoundedOutput:
-    return _ending("tool.outcome_unknown", "an earlier attempt may have been felt")
-
-
-def conclude_unavailable(case: Case, absence: Exception) -> BoundedOutput:
-    """`prepare` failed: nothing was sent now, but an earlier attempt of a write may have been felt."""
-    code = absence.reason_code if isinstance(absence, NotAvailable) else "tool.server_unreachable"
-    detail = absence.detail if isinstance(absence, NotAvailable) else "preparation took too long"
-    return _ending(unrecorded_code(case, code), detail)
-
-
-def conclude_cancelled(case: Case) -> BoundedOutput:
-    return _ending(unrecorded_code(case, "tool.cancelled"), "cancelled before this attempt sent anything")
-
-
-def unrecorded_code(case: Case, code: str) -> str:
-    """Turn an ending without a recorded result into `uncertain` where an earlier attempt of a write was sent."""
-    if recovery.unrecorded_ending_is_uncertain(case.classification, effect_sent=_effect_sent(case)):
-        return "tool.outcome_unknown"
-    return code
 
 
 @timed(14)
@@ -347,16 +356,6 @@ def outcome_status(code: str) -> OutcomeStatus:
     status = reasons.reason(code).status
     assert status is not None, f"{code} is a problem of the request and no outcome"
     return status
-
-
-def _ending(code: str, detail: str) -> BoundedOutput:
-    return outputs.without_content(code, detail)
-
-
-def _effect_sent(case: Case) -> bool:
-    if case.claim is not None and case.claim.effect_sent_at is not None:
-        return True
-    return case.row is not None and case.row.effect_sent
 
 
 def _is_withdrawn(case: Case) -> bool:

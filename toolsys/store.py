@@ -4,23 +4,28 @@ It translates between the pipeline's values and the functions under `toolsys/sql
 commit the crash probe is told the point's name. Used through `ports.Store`, by the pipeline only.
 """
 
+import logging
+import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from toolsys import database, steps, trace
+from django.db import DatabaseError, InterfaceError, OperationalError
+
+from toolsys import attempts, database, steps, trace
 from toolsys.domain import canonical, redaction
-from toolsys.domain.calls import Claim, Disposition, Facts, Invocation, Progress, ProposedCall
-from toolsys.domain.canonical import NotCanonical
+from toolsys.domain.calls import Claim, Disposition, Facts, Invocation, Progress, ProposedCall, Retry
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
 from toolsys.facts import Standing, facts_from, session_of, standing_from
 from toolsys.kept import Kept
-from toolsys.ports import Case, Clock, Fence, Ids, Limits, Normalized, Probe, Sealer
+from toolsys.ports import Case, Clock, Fence, Ids, Limits, Probe, Sealer
 from toolsys.problems import Problem
 
+log = logging.getLogger("toolsys.store")
 STANDINGS_KEPT: Final = 4096
+SETTLE_PAUSE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class SqlStore:
     def commit_refusal(self, case: Case, reason_code: str, detail: str) -> Disposition:
         """Write the terminal row of a refused call, new or already known."""
         if case.row is not None:
-            code = steps.unrecorded_code(case, reason_code)
+            code = attempts.unrecorded_code(case, reason_code)
             return self._settle(case, self._ending(case, code, f"{reason_code}: {detail}"), holds_claim=False)
         status = steps.outcome_status(reason_code)
         row = self._row(case, status.invocation_status) | {
@@ -106,10 +111,10 @@ class SqlStore:
     def commit_claim(self, case: Case, row: Invocation) -> Claim | Disposition:
         before = self.clock.boottime()
         answer = self._call(
-            "claim", case.call.name, "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "claim", case.call.name, "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (case.call.tenant_id, row.id, row.claim_epoch, self.worker, self.limits.lease_seconds,
              case.facts.authz_epoch, case.facts.run.deadline_at, self.limits.max_claims,
-             self.limits.claim_cap_per_tenant),
+             self.limits.claim_cap_per_tenant, self.limits.parallel_cap),
         )  # fmt: skip
         match answer.get("refused"):
             case None:
@@ -118,22 +123,28 @@ class SqlStore:
                 return self._spend(case, row)
             case "cancelled":
                 return self._settle(
-                    case, self._ending(case, steps.unrecorded_code(case, "tool.cancelled"), ""), holds_claim=False
+                    case, self._ending(case, attempts.unrecorded_code(case, "tool.cancelled"), ""), holds_claim=False
                 )
             case _:
                 return Disposition(row.id, Progress.IN_FLIGHT)
 
     def commit_watermark(self, claim: Claim) -> Fence:
-        answer = self._call(
-            "watermark", claim.tool_name, "SELECT to_jsonb(toolsys_commit_watermark(%s, %s, %s, %s))",
-            (claim.tenant_id, claim.invocation_id, claim.epoch, claim.authz_epoch),
-        )  # fmt: skip
+        """Raises: DatabaseError, and then nothing may be sent: whether it committed could not be read back."""
+        statement = "SELECT to_jsonb(toolsys_commit_watermark(%s, %s, %s, %s))"
+        parameters = (claim.tenant_id, claim.invocation_id, claim.epoch, claim.authz_epoch)
+        try:
+            answer = self._call("watermark", claim.tool_name, statement, parameters)
+        except (OperationalError, InterfaceError):
+            # The statement keeps the first time and asks for every condition again: to repeat it is to read it back.
+            database.discard_connection()
+            answer = self._call("watermark", claim.tool_name, statement, parameters)
         return Fence(answer == "held", answer)
 
-    def commit_release(self, claim: Claim, wait_seconds: float) -> bool:
+    def commit_release(self, claim: Claim, retry: Retry) -> bool:
         return bool(self._call(
-            "release", claim.tool_name, "SELECT to_jsonb(toolsys_commit_release(%s, %s, %s, %s))",
-            (claim.tenant_id, claim.invocation_id, claim.epoch, wait_seconds),
+            "release", claim.tool_name, "SELECT to_jsonb(toolsys_commit_release(%s, %s, %s, %s, %s, %s, %s))",
+            (claim.tenant_id, claim.invocation_id, claim.epoch, retry.wait_seconds, retry.attempt_number,
+             database.as_json(retry.error) if retry.error else None, database.as_json(trace.taken())),
         ))  # fmt: skip
 
     def commit_result(self, case: Case) -> Disposition:
@@ -147,9 +158,30 @@ class SqlStore:
             "reason_code": output.reason_code, "output_bytes": output.output_bytes, "truncated": output.truncated,
             "artifact_id": output.artifact_id, "output_trust": output.trust, "result": output.redacted,
             "error": {"detail": redaction.redact_text(output.error_detail)} if output.error_detail else None,
-            "lowers_trust": output.trust.rank > case.facts.run.delivered_trust.rank,
+            "lowers_trust": output.trust.rank > case.facts.run.delivered_trust.rank, "evidence": output.evidence,
         }  # fmt: skip
-        return self._settle(case, settlement, holds_claim=True, payload=output.payload)
+        if not case.classification.side_effect.is_write:
+            return self._settle(case, settlement, holds_claim=True, payload=output.payload)
+        return self._settle_write(case, claim, settlement, output.payload)
+
+    def _settle_write(self, case: Case, claim: Claim, settlement: JsonObject, payload: JsonObject) -> Disposition:
+        """A write that ran is recorded, or nothing is reported (AUD): try for one lease, then mark it and its run."""
+        until, pause = self.clock.boottime() + self.limits.lease_seconds, SETTLE_PAUSE_SECONDS
+        while True:
+            try:
+                return self._settle(case, dict(settlement), holds_claim=True, payload=payload)
+            except DatabaseError as error:
+                log.error("the result of a write could not be stored (%s)", type(error).__name__)
+                database.discard_connection()
+                if self.clock.boottime() + pause >= until:
+                    break
+            time.sleep(pause)
+            pause *= 2
+        self._call(
+            "unrecorded", claim.tool_name, "SELECT to_jsonb(toolsys_commit_unrecorded(%s, %s, %s))",
+            (claim.tenant_id, claim.invocation_id, claim.epoch),
+        )  # fmt: skip
+        return Disposition(claim.invocation_id, Progress.IN_FLIGHT)
 
     # -- what the statements are made of
 
@@ -157,7 +189,7 @@ class SqlStore:
         self, case: Case, row: JsonObject, written: Disposition, approval: JsonObject | None = None
     ) -> Disposition:
         call, step = case.call, case.call.step
-        data = _argument_bytes(case)
+        data = steps.argument_bytes(case)
         proposal: JsonObject = {
             "run_id": call.run_id, "grace": self.limits.dispatch_grace_seconds, "row": row,
             "arguments_digest": self.sealer.digest(data) if data is not None else None,
@@ -189,11 +221,11 @@ class SqlStore:
     def _row(self, case: Case, status: InvocationStatus) -> JsonObject:
         call = case.call
         spec = case.tool.spec if case.tool is not None else None
-        keyed = case.normalized or _keyed(case)
+        keyed = steps.keyed(case)
         return {
             "id": call.invocation_id, "run_id": call.run_id, "session_id": case.facts.session.id,
             "api_key_id": call.api_key_id, "step_number": call.step.number, "call_id": call.call_id,
-            "call_index": call.call_index, "tool_name": spec.name if spec else redaction.redact_text(call.name)[:96],
+            "call_index": call.call_index, "tool_name": steps.recorded_name(case),
             "tool_version": spec.version if spec else "", "tool_source": spec.source if spec else "builtin",
             "server_id": spec.server_id if spec else None,
             "arguments": redaction.redact(case.arguments if case.arguments is not None else call.arguments) or {},
@@ -249,7 +281,7 @@ class SqlStore:
         }  # fmt: skip
 
     def _spend(self, case: Case, row: Invocation) -> Disposition:
-        code = steps.unrecorded_code(case, "tool.claims_spent")
+        code = attempts.unrecorded_code(case, "tool.claims_spent")
         return self._settle(case, self._ending(case, code, f"claimed {row.claim_epoch} times"), holds_claim=False)
 
     def _settle(
@@ -279,24 +311,3 @@ class SqlStore:
         answer = database.from_json(database.call(statement, parameters)[0][0])
         self.probe.reached(f"after_{point}", tool_name)
         return answer
-
-
-def _argument_bytes(case: Case) -> bytes | None:
-    """The canonical bytes to keep, or None where the arguments have no canonical form."""
-    if case.normalized is not None:
-        return case.normalized.canonical
-    return None if case.call.raw_hash is not None else _canonical(case.call.arguments)
-
-
-def _canonical(value: Any) -> bytes | None:
-    try:
-        return canonical.canonical_bytes(value)
-    except NotCanonical:
-        return None
-
-
-def _keyed(case: Case) -> Normalized:
-    """Key a call that was refused before step 5: over its canonical arguments, or over its raw bytes."""
-    data = _argument_bytes(case)
-    hashed = case.call.raw_hash if data is None else canonical.sha256_hex(data)
-    return steps.normalized(case, data or b"", hashed or canonical.sha256_hex(b""))

@@ -26,15 +26,16 @@ class Due:
     id: str
     epoch: int
 
+    def bell(self) -> str:
+        if self.kind == "step":
+            return queue.bell_id("step", self.tenant_id, self.id)
+        return queue.bell_id("call", self.tenant_id, self.id, self.epoch)
+
 
 def sweep(grace_seconds: float) -> list[Due]:
     """Name what is due and ring for each. Safe to run twice: a ring says nothing new."""
     found = [Due(*row) for row in database.call("SELECT * FROM toolsys_sweep(%s, %s)", (BATCH, grace_seconds))]
-    for due in found:
-        if due.kind == "step":
-            queue.enqueue_step(due.tenant_id, due.id)
-        else:
-            queue.enqueue_call(due.tenant_id, due.id, due.epoch)
+    queue.ring_all([due.bell() for due in found])
     return found
 
 

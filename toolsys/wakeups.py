@@ -99,10 +99,16 @@ class Waiter:
         self._event = event
 
     def until[T](
-        self, read: Callable[[], T], is_done: Callable[[T], bool], seconds: float, clock: Callable[[], float]
-    ) -> T:
-        """Read after each wake-up until done or out of time; returns what was read last."""
+        self, read: Callable[[], T], is_done: Callable[[T], bool], seconds: float, clock: Callable[[], float],
+        *, looks_first: bool = True,
+    ) -> T:  # fmt: skip
+        """Read after each wake-up until done or out of time; returns what was read last.
+
+        `looks_first` is False where the caller has just begun what it waits for: its first read would be too early.
+        """
         end = clock() + seconds
+        if not looks_first:
+            self._event.wait(min(RECHECK_SECONDS, seconds))
         while True:
             self._event.clear()
             found = read()

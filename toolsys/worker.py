@@ -1,4 +1,4 @@
-"""An RQ worker that does not fork: job threads beside one event loop, three queue round trips a job.
+"""An RQ worker that does not fork: job threads beside one event loop, one queue round trip a job.
 
 A fork a job would cost 30 ms and every open connection. RQ decides nothing here: it neither retries nor requeues,
 what it loses the sweeper finds in PostgreSQL. Started by `manage.py worker`. Source: DESIGN §13.
@@ -8,34 +8,43 @@ import logging
 import queue as stdlib_queue
 import threading
 import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
-import redis
-from django.db import close_old_connections
+from django.db import connections
 from rq import Queue
 from rq.job import Job
 from rq.utils import now
 from rq.worker import SimpleWorker
 
 from toolsys.ports import Runtime
+from toolsys.queue import Bell, BellQueue, ring_all
 
 log = logging.getLogger("toolsys.worker")
 HEARTBEAT_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 8.0
-GARBAGE_KEPT: Final = 1000
 
 
 class ThreadWorker(SimpleWorker):
     """Dequeues on the main thread and runs jobs on `threads` others, never more jobs than threads."""
 
+    queue_class = BellQueue
+    job_class = Bell
     log_job_description = False
 
-    def __init__(self, queues: list[Queue], *, runtime: Runtime, threads: int, **options: Any) -> None:
+    def __init__(
+        self, queues: list[Queue], *, runtime: Runtime, threads: int, stop_sending: Callable[[], None], **options: Any
+    ) -> None:
+        """`stop_sending` is called when the worker is told to stop: what was not sent by then is given back."""
         super().__init__(queues, **options)
         self._runtime = runtime
+        self._stop_sending = stop_sending
+        self._draining = threading.Event()
         self._slots = threading.Semaphore(threads)
         self._threads = threads
-        self._jobs: stdlib_queue.SimpleQueue[tuple[Job, Queue]] = stdlib_queue.SimpleQueue()
+        self._jobs: stdlib_queue.SimpleQueue[Job] = stdlib_queue.SimpleQueue()
         self._last_heartbeat = 0.0
 
     def work(self, *args: Any, **kwargs: Any) -> bool:
@@ -47,9 +56,22 @@ class ThreadWorker(SimpleWorker):
         finally:
             self._drain()
 
+    def dequeue_job_and_maintain_ttl(
+        self, timeout: int | None, max_idle_time: int | None = None
+    ) -> tuple[Job, Queue] | None:
+        """Take a bell only when a thread is free: what is left on the queue another worker may take."""
+        while not self._slots.acquire(timeout=HEARTBEAT_SECONDS):
+            self.heartbeat()
+        found = None
+        try:
+            found = super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+        finally:
+            if found is None:
+                self._slots.release()
+        return found
+
     def execute_job(self, job: Job, queue: Queue) -> None:
-        self._slots.acquire()
-        self._jobs.put((job, queue))
+        self._jobs.put(job)
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
         """At most one a second, where RQ sends four a job."""
@@ -72,45 +94,45 @@ class ThreadWorker(SimpleWorker):
     def procline(self, message: str) -> None:
         """Leave the process title alone: it would cost a system call a job."""
 
+    def check_for_suspension(self, burst: bool) -> None:
+        """Take no pause from Redis (RQ asks before every job): the switches are PostgreSQL's."""
+
     def run_maintenance_tasks(self) -> None:
-        """Only bound the garbage of killed workers: RQ's own clean-up would judge jobs by its own clocks."""
-        for queue in self.queues:
-            self.connection.ltrim(queue.intermediate_queue_key, 0, GARBAGE_KEPT)
+        """Clean nothing: RQ would judge jobs by its own clocks, and a bell leaves nothing behind."""
         self.last_cleaned_at = now()  # type: ignore[assignment]
 
     def _serve(self) -> None:
         while True:
-            job, queue = self._jobs.get()
+            job = self._jobs.get()
             try:
-                self._perform(job, queue)
+                self._perform(job)
             finally:
                 self._slots.release()
 
-    def _perform(self, job: Job, queue: Queue) -> None:
-        succeeded = False
+    def _perform(self, job: Job) -> None:
         try:
+            if self._draining.is_set():
+                ring_all([job.id])
+                return
             job.func(self._runtime, *job.args)
-            succeeded = True
-        except Exception:
-            # The row stands as it was committed; the sweeper names it again. Nothing is recorded as failed here.
-            log.exception("job %s ended with an exception", job.id)
-        finally:
-            close_old_connections()
-        self._finish(job, queue, "successful_job_count" if succeeded else "failed_job_count")
-
-    def _finish(self, job: Job, queue: Queue, counter: str) -> None:
-        try:
-            with self.connection.pipeline(transaction=False) as pipe:
-                pipe.lrem(queue.intermediate_queue_key, 1, job.id)
-                pipe.delete(job.key)
-                pipe.hincrby(self.key, counter, 1)
-                pipe.execute()
-        except redis.RedisError:
-            log.warning("could not tidy up after job %s", job.id)
+        except Exception as error:  # noqa: BLE001
+            # The row stands as it was committed; the sweeper names it again. The text may hold what a statement was
+            # given, so only the type and the place are logged.
+            log.error("job %s ended with %s%s", job.id, type(error).__name__, _place(error))
+            # What was left open or broken is closed: the next job begins with a connection of the pool.
+            connections.close_all()
 
     def _drain(self) -> None:
+        self._draining.set()
+        self._stop_sending()
         until = time.monotonic() + DRAIN_SECONDS
         for _ in range(self._threads):
             if not self._slots.acquire(timeout=max(until - time.monotonic(), 0.01)):
                 log.warning("stopping with calls still running; their leases will pass and they will be recovered")
                 return
+
+
+def _place(error: Exception) -> str:
+    """Name the lines that an error came through, without what they held."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return "".join(f" < {Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))

@@ -11,7 +11,7 @@ from tests.spec.requirements import gate
 from toolsys.domain.trust import TrustLevel
 from toolsys.sqlfunctions import FOLDER
 
-APPEND_ONLY = {"tool_events", "policy_decisions"}
+APPEND_ONLY = {"tool_events", "policy_decisions", "uncertain_resolutions"}
 pytestmark = pytest.mark.usefixtures("database")
 
 

@@ -93,7 +93,8 @@ class Runtime:
         )
 
         def request(number: int) -> tuple[str, bytes]:
-            call = {"call_id": "a", "name": tool, "arguments": {"text": "hi"}}
+            # Each call says something else: the fifth identical one of a run is not performed.
+            call = {"call_id": "a", "name": tool, "arguments": {"text": f"hi {base + number}"}}
             return head, json.dumps({"step_number": base + number, "calls": [call]}).encode()
 
         return asyncio.run(drive(self.port, count, concurrency, request, _succeeded))

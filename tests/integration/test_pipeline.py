@@ -251,7 +251,7 @@ class TestRuns:
     def test_cancelling_a_run_ends_its_open_calls_also_a_held_one(self, acme: Tenancy, worker: Runtime) -> None:
         from toolsys import services
 
-        (proposed,) = acme.propose(("demo.echo", {"text": "x"}), ("demo.echo", {"text": "y"}))
+        (proposed,) = acme.propose(("demo.echo", {"text": "x"}), ("demo.external_write", {"line": "y"}))
         (held,) = acme.propose(("demo.external_write", {"line": "x"}))
         services.end_run(tenant_id=acme.id, run_id=acme.run.id, cancel=True, runtime=acme.runtime)
         ended = acme.work(worker, proposed)

@@ -53,6 +53,8 @@ def limits(inline: int = 400) -> Limits:
         lease_seconds=10,
         max_claims=5,
         claim_cap_per_tenant=8,
+        parallel_cap=8,
+        max_attempts=3,
         inline_maximum_bytes=inline,
         output_ceiling_bytes=CEILING,
     )

@@ -47,7 +47,7 @@ ANSWERS: Final[dict[str, Schema]] = {
     "Step": _object({
         "run_id": ID, "step_number": {"type": "integer"},
         "status": {"type": "string", "enum": ["completed", "in_progress", "waiting_for_approval"]},
-        "calls": {"type": "array", "items": STEP_CALL},
+        "answer_only": {"type": "boolean"}, "calls": {"type": "array", "items": STEP_CALL},
     }),
     "Run": _object({
         "id": ID, "session_id": ID, "status": {"type": "string", "enum": [status.value for status in RunStatus]},

@@ -9,7 +9,14 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 PREFIX: Final = "/v1/"
+# Below the prefix, but read by people in a browser.
+PAGES: Final = ("/v1/docs", "/v1/openapi.json")
 _SANE: Final = re.compile(r"^[A-Za-z0-9_.:-]{1,64}\Z")
+
+
+def is_call(request: HttpRequest) -> bool:
+    """Tell a call of the API from a page."""
+    return request.path.startswith(PREFIX) and not request.path.startswith(PAGES)
 
 
 class RequestIdMiddleware:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from toolsys.domain.repetition import is_last_before_loop
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import InvocationStatus
 from toolsys.models import AgentSession, Run
@@ -48,13 +49,18 @@ def run(row: Run) -> JsonObject:
 def step(
     run_id: Any, number: int, names: Sequence[str], calls: Iterable[CallView], replays: frozenset[Any]
 ) -> JsonObject:
-    """One step with its calls in order; a call that has not begun stands as `not_started`."""
+    """One step with its calls in order; a call that has not begun stands as `not_started`.
+
+    `answer_only` tells the runtime to have its next turn answer from what it has: every call of it would be refused.
+    """
     known = {view.call_index: view for view in calls}
     shown = [
         call(known[index], is_replay=known[index].id in replays) if index in known else _not_started(name)
         for index, name in enumerate(names)
     ]
-    return {"run_id": run_id, "step_number": number, "status": step_status(shown), "calls": shown}
+    status = step_status(shown)
+    answers_only = status == "completed" and any(is_last_before_loop(view.identical_count) for view in known.values())
+    return {"run_id": run_id, "step_number": number, "status": status, "answer_only": answers_only, "calls": shown}
 
 
 def step_status(calls: Sequence[JsonObject]) -> str:

@@ -15,6 +15,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/steps/<int:step_number>", views_calls.Step.as_view()),
     path("runs/<uuid:run_id>/invocations", views_calls.RunInvocations.as_view()),
     path("invocations/<uuid:invocation_id>", views_calls.Invocation.as_view()),
+    path("invocations/<uuid:invocation_id>/cancel", views_calls.CancelInvocation.as_view(), name="cancel-call"),
     path("openapi.json", documents.openapi, name="openapi"),
     path("docs", documents.Docs.as_view(url_name="openapi"), name="docs"),
     re_path(r"^[\s\S]*$", problems.not_found),

@@ -10,6 +10,7 @@ from toolsys import selectors, services, wakeups
 from toolsys.api import describe, parsing, render, schemas, waiting
 from toolsys.api.base import ApiView, answer
 from toolsys.api.schemas import StepRequest
+from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.spec import JsonObject
 from toolsys.problems import FieldError, Problem
 from toolsys.selectors import CallView
@@ -33,7 +34,10 @@ class Steps(ApiView):
         wanted = waiting.preference(request._request, waiting.DEFAULT_SECONDS)
         with wakeups.HUB.waiting(wakeups.step_key(run_id, body.step_number)) as waiter:
             dispositions = services.propose_step(self._submission(run_id, body, sent), self.house.runtime)
-            calls, kept = waiting.wait(waiter, lambda: self._read(run_id, body.step_number), _is_at_rest(names), wanted)
+            calls, kept = waiting.wait(
+                waiter, lambda: self._read(run_id, body.step_number), _is_at_rest(names), wanted,
+                looks_first=not _is_begun(dispositions),
+            )  # fmt: skip
         replays = frozenset(each.invocation_id for each in dispositions if each.is_replay)
         return _step_answer(run_id, body.step_number, names, calls, _headers(kept), replays)
 
@@ -86,6 +90,19 @@ class Invocation(ApiView):
         return answer(render.call(call), 202, _headers(kept) | {"Location": f"/v1/invocations/{invocation_id}"})
 
 
+class CancelInvocation(ApiView):
+    @describe.operation("Cancel an invocation", answers={200: "Call", 202: "Call"})
+    def post(self, request: Request, invocation_id: UUID) -> HttpResponse:
+        """Ask for one call to end. 202 until it has: what was sent already may still succeed or be uncertain."""
+        self.no_body()
+        services.cancel_call(tenant_id=self.caller.tenant_id, invocation_id=invocation_id, runtime=self.house.runtime)
+        found = selectors.call(self.caller.tenant_id, invocation_id, self.house.runtime.sealer)
+        if found is None:
+            raise Problem("request.not_found")
+        headers = {} if _has_ended(found) else {"Location": f"/v1/invocations/{invocation_id}"}
+        return answer(render.call(found), 200 if _has_ended(found) else 202, headers)
+
+
 class RunInvocations(ApiView):
     @describe.operation("List the invocations of a run", answers={200: "CallPage"}, query=describe.PAGE)
     def get(self, request: Request, run_id: UUID) -> HttpResponse:
@@ -98,6 +115,11 @@ class RunInvocations(ApiView):
         more = page.next_cursor is not None
         data = [render.call(call) for call in page.calls]
         return answer({"data": data, "has_more": more, "next_cursor": page.next_cursor})
+
+
+def _is_begun(dispositions: Sequence[Disposition]) -> bool:
+    """The step was handed to a worker a moment ago: there is nothing to read yet."""
+    return dispositions[-1].state is Progress.HANDED_OFF and not dispositions[-1].is_replay
 
 
 def _is_at_rest(names: Sequence[str]) -> Callable[[list[CallView]], bool]:

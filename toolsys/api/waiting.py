@@ -40,7 +40,7 @@ def preference(request: HttpRequest, unsaid: float = 0.0) -> Preference:
 
 
 def wait[T](
-    waiter: Waiter, read: Callable[[], T], is_done: Callable[[T], bool], wanted: Preference
+    waiter: Waiter, read: Callable[[], T], is_done: Callable[[T], bool], wanted: Preference, *, looks_first: bool = True
 ) -> tuple[T, Preference]:
     """Return what was read last, done or as far as it came, and how much of the preference was kept."""
     if wanted.seconds <= 0:
@@ -54,6 +54,7 @@ def wait[T](
             database.release_connection()
             return found
 
-        return waiter.until(released, is_done, wanted.seconds, time.monotonic), wanted
+        database.release_connection()
+        return waiter.until(released, is_done, wanted.seconds, time.monotonic, looks_first=looks_first), wanted
     finally:
         _places.release()

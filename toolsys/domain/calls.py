@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from toolsys.domain.context import Principal
+from toolsys.domain.repetition import Alarm
 from toolsys.domain.results import ToolOutcome
 from toolsys.domain.spec import Classification, JsonObject
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
@@ -34,7 +35,7 @@ class StepDraft:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A `tool_invocations` row as the pipeline needs it."""
+    """A `tool_invocations` row as the pipeline needs it. `is_unrecorded`: a write ran and could not be stored."""
 
     id: UUID
     status: InvocationStatus
@@ -52,6 +53,7 @@ class Invocation:
     reason_code: str | None = None
     suspended_kind: str | None = None
     cancel_requested_at: datetime | None = None
+    is_unrecorded: bool = False
     predates_database_epoch: bool = False
 
     @property
@@ -80,6 +82,8 @@ class RunFacts:
     is_cancelled: bool
     manifest: tuple[str, ...] | None
     delivered_trust: TrustLevel
+    alarms: tuple[Alarm, ...] = ()
+    previous_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,16 @@ class BoundedOutput:
     artifact_id: UUID | None
     trust: TrustLevel
     retry_after_seconds: float | None = None
+    evidence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a claim is given back: the attempt that comes next, how long it waits (seconds), and what went wrong."""
+
+    attempt_number: int
+    wait_seconds: float = 0.0
+    error: JsonObject | None = None
 
 
 class Progress(StrEnum):

@@ -143,6 +143,7 @@ _ROWS: Final = (
     _problem("approval.decided", 409, "This request is already decided.", "DESIGN §5"),
     _problem("approval.expired", 409, "This request has expired.", "DESIGN §5"),
     _problem("approval.own_call", 403, "Whoever proposed a call cannot decide it.", "DESIGN §5 four eyes"),
+    _problem("resolution.not_uncertain", 409, "The outcome of this call is known.", "DESIGN §4"),
     _problem("server.internal", 500, "Something went wrong here. The request id helps support.", "notes api",
              fix=OPERATOR),
     _problem("server.unavailable", 503, "The service is not ready.", "notes api", retryable=True, fix=LATER),

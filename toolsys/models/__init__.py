@@ -4,6 +4,7 @@ from toolsys.models.agents import Agent, AgentSession, Run, RunStep
 from toolsys.models.decisions import ApprovalRequest, PolicyDecision
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
 from toolsys.models.people import ApiKey, Membership, Principal
+from toolsys.models.resolutions import Resolution, UncertainResolution, WorkerProof
 from toolsys.models.tenant import PlatformState, Tenant
 
 __all__ = [
@@ -18,8 +19,11 @@ __all__ = [
     "PlatformState",
     "PolicyDecision",
     "Principal",
+    "Resolution",
     "Run",
     "RunStep",
     "Tenant",
     "ToolEvent",
+    "UncertainResolution",
+    "WorkerProof",
 ]

@@ -60,6 +60,7 @@ class Run(TenantOwned):
     correlation_id = models.TextField(blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     failure_reason_code = models.TextField(blank=True)
+    evidence_restarts = models.IntegerField(db_default=0)
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

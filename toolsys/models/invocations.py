@@ -12,6 +12,8 @@ from toolsys.domain.trust import TrustLevel
 from toolsys.models.base import CallRecord, tenant_key
 
 _OPEN = models.Q(status__in=["proposed", "authorized", "waiting_for_approval", "running"])
+# A row that a breaker looks at; the numbers are those of toolsys.domain.repetition.
+_ALARMING = models.Q(identical_count__gte=4) | models.Q(status__in=["denied", "uncertain"])
 
 
 def _choices(kind: type) -> list[tuple[str, str]]:
@@ -57,6 +59,8 @@ class Invocation(CallRecord):
     output_bytes = models.BigIntegerField(null=True)
     truncated = models.BooleanField(default=False)
     artifact_id = models.UUIDField(null=True)
+    identical_count = models.IntegerField(db_default=1)
+    evidence_digest = models.TextField(null=True)
     attempt_number = models.IntegerField(default=1)
     claim_epoch = models.IntegerField(default=0)
     claimed_by = models.TextField(null=True)
@@ -69,6 +73,7 @@ class Invocation(CallRecord):
     cancel_requested_at = models.DateTimeField(null=True)
     suspended_kind = models.TextField(null=True)
     suspended_ref = models.TextField(null=True)
+    unrecorded_at = models.DateTimeField(null=True)
     step_trace = models.JSONField(default=list)
     authorized_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
@@ -87,6 +92,9 @@ class Invocation(CallRecord):
             # The sweeper's two questions: whose lease has passed, and what was never picked up.
             models.Index(fields=["lease_expires_at"], name="lease_has_passed", condition=models.Q(status="running")),
             models.Index(fields=["dispatch_after"], name="dispatch_is_due", condition=_OPEN),
+            # The breakers' two questions: how often this very call was made, and what a breaker must look at.
+            models.Index(fields=["tenant", "run", "normalized_arguments_hash"], name="invocation_is_identical"),
+            models.Index(fields=["tenant", "run"], name="invocation_is_alarming", condition=_ALARMING),
         ]
 
     def __str__(self) -> str:

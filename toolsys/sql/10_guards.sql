@@ -77,6 +77,21 @@ BEGIN
       AND status <> v_status;
 END $$;
 
+CREATE OR REPLACE FUNCTION toolsys_fail_run(p_tenant text, p_run uuid, p_reason text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE runs SET status = 'failed', failure_reason_code = p_reason, ended_at = clock_timestamp()
+    WHERE tenant_id = p_tenant AND id = p_run AND status NOT IN ('completed', 'failed', 'cancelled', 'expired');
+END $$;
+
+-- The third identical denial fails its run: toolsys.domain.repetition says which one that is.
+CREATE OR REPLACE FUNCTION toolsys_break_run(i tool_invocations) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF i.reason_code = 'tool.policy_denied' THEN
+        PERFORM toolsys_fail_run(i.tenant_id, i.run_id, i.reason_code);
+    END IF;
+END $$;
+
 -- Whatever a verdict depends on raises its tenant's authorization epoch in the same transaction. A trigger, because a
 -- forgotten bump would be a decision on stale facts.
 CREATE OR REPLACE FUNCTION toolsys_raise_authz_epoch() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -15,7 +15,19 @@ BEGIN
         'tool_calling', t.is_tool_calling_enabled,
         'run', jsonb_build_object('id', r.id, 'status', r.status, 'deadline_at', r.deadline_at,
             'expired', r.deadline_at <= clock_timestamp(), 'cancelled', r.cancel_requested_at IS NOT NULL,
-            'manifest', r.manifest, 'delivered_trust', r.delivered_trust, 'session_id', r.session_id),
+            'manifest', r.manifest, 'delivered_trust', r.delivered_trust, 'session_id', r.session_id,
+            -- What a breaker looks at, newest first. What is known not to have happened alarms no more.
+            'alarms', (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]') FROM (
+                SELECT n.tool_name, n.normalized_arguments_hash AS arguments_hash, n.outcome_status, n.reason_code,
+                    n.identical_count, n.step_number
+                FROM tool_invocations n
+                WHERE n.tenant_id = p_tenant AND n.run_id = p_run
+                  AND (n.identical_count >= 4 OR n.status IN ('denied', 'uncertain'))
+                  AND NOT EXISTS (SELECT 1 FROM uncertain_resolutions u WHERE u.tenant_id = p_tenant
+                      AND u.invocation_id = n.id AND u.resolution = 'not_happened')
+                ORDER BY n.id DESC LIMIT 200) a),
+            'previous_step', (SELECT max(b.step_number) FROM run_steps b
+                WHERE b.tenant_id = p_tenant AND b.run_id = p_run AND b.step_number < p_step)),
         'step', (SELECT jsonb_build_object('id', st.id, 'body_hash', st.body_hash, 'origin_trust', st.origin_trust,
                 'parallel_group', st.parallel_group)
             FROM run_steps st WHERE st.tenant_id = p_tenant AND st.run_id = p_run AND st.step_number = p_step),
@@ -26,7 +38,8 @@ BEGIN
                 'lease_live', i.status = 'running' AND i.lease_expires_at > clock_timestamp(),
                 'effect_sent_at', i.effect_sent_at, 'attempt_number', i.attempt_number,
                 'outcome_status', i.outcome_status, 'reason_code', i.reason_code, 'suspended_kind', i.suspended_kind,
-                'cancel_requested_at', i.cancel_requested_at, 'old_epoch', i.database_epoch < p.database_epoch,
+                'cancel_requested_at', i.cancel_requested_at, 'unrecorded', i.unrecorded_at IS NOT NULL,
+                'old_epoch', i.database_epoch < p.database_epoch,
                 'approval', (SELECT jsonb_build_object('id', ar.id, 'status', ar.status, 'digest', ar.digest,
                         'verdict', ar.verdict, 'expired', ar.expires_at <= clock_timestamp(),
                         'consumable', ar.status = 'approved' AND ar.consume_by > clock_timestamp())
@@ -105,6 +118,7 @@ CREATE OR REPLACE FUNCTION toolsys_outcome(i tool_invocations) RETURNS jsonb LAN
         'effect_sent', i.effect_sent_at IS NOT NULL, 'output_bytes', i.output_bytes, 'truncated', i.truncated,
         'artifact_id', i.artifact_id, 'output_trust', i.output_trust, 'origin_trust', i.origin_trust,
         'created_at', i.created_at, 'started_at', i.started_at, 'completed_at', i.completed_at,
+        'identical_count', i.identical_count,
         'approval_id', (SELECT ar.id FROM approval_requests ar
             WHERE ar.tenant_id = i.tenant_id AND ar.invocation_id = i.id))
 $$;

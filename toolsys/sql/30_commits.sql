@@ -33,6 +33,10 @@ BEGIN
     v := jsonb_populate_record(NULL::tool_invocations, p->'row' || jsonb_build_object(
         'tenant_id', p_tenant, 'created_at', v_now, 'step_id', v_step.id, 'origin_trust', v_step.origin_trust,
         'parallel_group', v_step.parallel_group, 'dispatch_after', v_now + make_interval(secs => (p->>'grace')::float),
+        'identical_count', 1 + coalesce((SELECT n.identical_count FROM tool_invocations n
+            WHERE n.tenant_id = p_tenant AND n.run_id = v_run.id
+              AND n.normalized_arguments_hash = p->'row'->>'normalized_arguments_hash'
+              AND n.tool_name = p->'row'->>'tool_name' ORDER BY n.id DESC LIMIT 1), 0),
         'authorized_at', CASE WHEN p->'row'->>'status' = 'authorized' THEN v_now END,
         'completed_at', CASE WHEN p->'row'->>'outcome_status' IS NOT NULL THEN v_now END));
     INSERT INTO tool_invocations SELECT v.* ON CONFLICT DO NOTHING;
@@ -63,6 +67,7 @@ BEGIN
         PERFORM toolsys_emit_two(v, 'tool.call.proposed', 'proposed:' || v.id,
             'tool.call.' || v.status, 'settled:' || v.id);
         PERFORM toolsys_close_step(p_tenant, v.step_id);
+        PERFORM toolsys_break_run(v);
     END IF;
     RETURN jsonb_build_object('id', v.id);
 END $$;
@@ -101,7 +106,7 @@ END $$;
 
 -- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled.
 CREATE OR REPLACE FUNCTION toolsys_commit_claim(p_tenant text, p_id uuid, p_epoch int, p_worker text,
-    p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int)
+    p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int, p_group_cap int)
 RETURNS jsonb LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -120,6 +125,9 @@ BEGIN
       AND (i.status = 'authorized' OR (i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))
       AND p_cap > (SELECT count(*) FROM tool_invocations o
           WHERE o.tenant_id = p_tenant AND o.status = 'running' AND o.lease_expires_at > v_now)
+      AND (i.parallel_group IS NULL OR p_group_cap > (SELECT count(*) FROM tool_invocations o
+          WHERE o.tenant_id = p_tenant AND o.run_id = i.run_id AND o.step_number = i.step_number
+            AND o.status = 'running' AND o.lease_expires_at > v_now))
     RETURNING i.* INTO v;
     IF NOT FOUND THEN
         RETURN jsonb_build_object('refused', toolsys_why_unclaimed(p_tenant, p_id, p_epoch, p_max_claims));
@@ -191,15 +199,17 @@ BEGIN
     RETURNING i.id;
 END $$;
 
--- A worker gives back what it has not sent in this attempt: after a lost fence, and when it drains. A watermark of an
--- earlier attempt stays.
-CREATE OR REPLACE FUNCTION toolsys_commit_release(p_tenant text, p_id uuid, p_epoch int, p_wait float)
+-- A worker gives back a claim: what it has not sent in this attempt (a lost fence, a drain), or what has failed in a way
+-- that permits another attempt, which it then counts. A watermark of an earlier attempt stays.
+CREATE OR REPLACE FUNCTION toolsys_commit_release(p_tenant text, p_id uuid, p_epoch int, p_wait float,
+    p_attempt int, p_error jsonb, p_trace jsonb)
 RETURNS boolean LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     UPDATE tool_invocations SET status = 'authorized', claimed_by = NULL, lease_expires_at = NULL,
-        operation_deadline = NULL, dispatch_after = clock_timestamp() + make_interval(secs => p_wait)
+        operation_deadline = NULL, dispatch_after = clock_timestamp() + make_interval(secs => p_wait),
+        attempt_number = p_attempt, error = p_error, step_trace = step_trace || p_trace
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running';
     RETURN FOUND;
 END $$;
@@ -218,6 +228,7 @@ BEGIN
         reason_code = p->>'reason_code', result = p->'result', error = p->'error',
         output_bytes = (p->>'output_bytes')::bigint, truncated = coalesce((p->>'truncated')::boolean, false),
         artifact_id = (p->>'artifact_id')::uuid, output_trust = p->>'output_trust', completed_at = clock_timestamp(),
+        evidence_digest = p->>'evidence',
         lease_expires_at = NULL, dispatch_after = NULL, step_trace = step_trace || coalesce(p->'trace', '[]')
     WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid AND claim_epoch = (p->>'epoch')::int
       AND status = p->>'from'
@@ -243,6 +254,9 @@ BEGIN
         WHERE tenant_id = p_tenant AND invocation_id = v.id;
         PERFORM toolsys_run_waits(p_tenant, v.run_id);
     END IF;
+    IF v.evidence_digest IS NOT NULL AND v.identical_count > 1 THEN
+        PERFORM toolsys_restart_count(v);
+    END IF;
     -- Delivered trust only ever falls: who read it as low already need not lower it again.
     IF (p->>'lowers_trust')::boolean THEN
         UPDATE runs SET delivered_trust = v.output_trust WHERE tenant_id = p_tenant AND id = v.run_id
@@ -251,5 +265,44 @@ BEGIN
     PERFORM toolsys_emit(v, CASE v.status WHEN 'succeeded' THEN 'tool.call.completed'
         ELSE 'tool.call.' || v.status END, 'settled:' || v.id);
     PERFORM toolsys_close_step(p_tenant, v.step_id);
+    PERFORM toolsys_break_run(v);
+    RETURN true;
+END $$;
+
+-- New evidence: the result shows something else than the identical call before it. 32 restarts a run at most.
+CREATE OR REPLACE FUNCTION toolsys_restart_count(i tool_invocations) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v_last text;
+BEGIN
+    SELECT n.evidence_digest INTO v_last FROM tool_invocations n
+    WHERE n.tenant_id = i.tenant_id AND n.run_id = i.run_id AND n.tool_name = i.tool_name AND n.id < i.id
+      AND n.normalized_arguments_hash = i.normalized_arguments_hash AND n.evidence_digest IS NOT NULL
+    ORDER BY n.id DESC LIMIT 1;
+    IF v_last IS NULL OR v_last = i.evidence_digest THEN
+        RETURN;
+    END IF;
+    UPDATE runs SET evidence_restarts = evidence_restarts + 1
+    WHERE tenant_id = i.tenant_id AND id = i.run_id AND evidence_restarts < 32;
+    IF FOUND THEN
+        UPDATE tool_invocations SET identical_count = 1 WHERE tenant_id = i.tenant_id AND id = i.id;
+    END IF;
+END $$;
+
+-- A write ran and its result cannot be stored: the run fails, and recovery ends the marked call as uncertain.
+CREATE OR REPLACE FUNCTION toolsys_commit_unrecorded(p_tenant text, p_id uuid, p_epoch int)
+RETURNS boolean LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v_run uuid;
+BEGIN
+    ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    UPDATE tool_invocations SET unrecorded_at = clock_timestamp()
+    WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running'
+    RETURNING run_id INTO v_run;
+    IF v_run IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM toolsys_fail_run(p_tenant, v_run, 'audit.persistence_failed');
     RETURN true;
 END $$;

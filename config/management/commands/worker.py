@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 from config import wiring
 from config.checks import require_safe_database
-from toolsys.execution import LoopThread
+from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.leases import LeaseKeeper
 from toolsys.queue import call_queue
 from toolsys.worker import ThreadWorker
@@ -22,11 +22,13 @@ class Command(BaseCommand):
         keeper = LeaseKeeper(wiring.SystemClock(), settings.TOOLSYS.lease_seconds)
         keeper.start()
         workbench = wiring.open_mcp(loop)
-        runtime = wiring.compose_worker(loop, keeper, workbench).runtime
+        execution = WorkerExecution(loop, keeper, wiring.SystemClock())
+        runtime = wiring.compose_worker(execution, workbench).runtime
         queue = call_queue()
         worker = ThreadWorker(
             [queue], runtime=runtime, threads=settings.TOOLSYS.worker_threads, connection=queue.connection,
             name=f"{wiring.worker_name()}:{runtime.ids.nonce()}", serializer=queue.serializer,
+            stop_sending=execution.drain,
         )  # fmt: skip
         try:
             worker.work(logging_level="WARNING")

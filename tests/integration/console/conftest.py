@@ -6,6 +6,7 @@ import pytest
 
 from tests.factories import Tenancy
 from tests.integration.console.people import INBOX, Person, page_of, person
+from toolsys import queue
 from toolsys.domain.calls import Disposition
 from toolsys.domain.states import Role
 from toolsys.models import ApprovalRequest
@@ -25,7 +26,7 @@ class HeldCall:
     @property
     def ring(self) -> str:
         """The job that a decision puts on the queue."""
-        return f"{self.request.invocation_id}-0"
+        return queue.bell_id("call", self.tenancy.id, self.request.invocation_id, 0)
 
     def now(self) -> ApprovalRequest:
         with tenant_transaction(self.tenancy.id):

@@ -2,15 +2,14 @@
 
 from django.db import migrations
 
-from toolsys.sqlfunctions import FOLDER
+from toolsys.sqlfunctions import InstallFunctions
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0001_initial")]
+    dependencies = [("toolsys", "0004_breaker_functions")]
 
-    # Going back leaves the functions in place: 0001 owns them and drops them.
     operations = [
         migrations.RunSQL("GRANT CREATE ON SCHEMA public TO toolsys_definer;", migrations.RunSQL.noop),
-        migrations.RunSQL((FOLDER / "40_definers.sql").read_text(), migrations.RunSQL.noop),
+        InstallFunctions(["40_definers.sql"], is_first=False),
         migrations.RunSQL("REVOKE CREATE ON SCHEMA public FROM toolsys_definer;", migrations.RunSQL.noop),
     ]

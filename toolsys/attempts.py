@@ -1,0 +1,94 @@
+"""What one attempt's end means for the next: may it be repeated, is it worth another try, or does nobody know.
+
+Asks the recovery table and the row, never the kind of error alone. Values in, values out; imported by the steps and
+the pipeline. Source: TS "The effect watermark", DESIGN §4.
+"""
+
+from typing import Final
+
+from toolsys import outputs
+from toolsys.domain import reasons, recovery
+from toolsys.domain.calls import BoundedOutput, Retry
+from toolsys.domain.recovery import RecoveryAction
+from toolsys.ports import Case, Limits, NotAvailable
+
+# Known failures that time alone may mend: asked to slow down, not reachable, the connection failed.
+RETRIED: Final = frozenset({"tool.rate_limited", "tool.server_unreachable", "tool.transport"})
+
+
+def is_unrepeatable(case: Case) -> bool:
+    """Ask the recovery table before the watermark is passed again. A write that was not recorded never repeats."""
+    assert case.claim is not None
+    if case.row is not None and case.row.is_unrecorded and case.classification.side_effect.is_write:
+        return True
+    return _is_final(case, effect_sent=_effect_sent(case))
+
+
+def repeats_are_unsafe(case: Case) -> bool:
+    return _is_final(case, effect_sent=True)
+
+
+def _is_final(case: Case, *, effect_sent: bool) -> bool:
+    declared = recovery.effective_class(case.classification.idempotency, passes_key=case.spec.passes_idempotency_key)
+    return recovery.recover(declared, effect_sent=effect_sent) is RecoveryAction.UNCERTAIN
+
+
+def retry_after_absence(case: Case, absence: Exception, limits: Limits) -> Retry | None:
+    """`prepare` failed, so nothing was sent in this attempt; whether an earlier one was is asked of the table."""
+    code = absence.reason_code if isinstance(absence, NotAvailable) else "tool.server_unreachable"
+    if code not in RETRIED or _is_final(case, effect_sent=_effect_sent(case)):
+        return None
+    return _next_attempt(case, code, None, limits)
+
+
+def retry_after_failure(case: Case, limits: Limits) -> Retry | None:
+    """Say whether a recorded failure permits another attempt with the same key: known, transient, repeatable."""
+    assert case.result is not None
+    failure = case.result.failure
+    if failure is None:
+        return None
+    code = reasons.code_for_failure(failure.kind, failure.reason_code)
+    if code not in RETRIED or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):
+        return None
+    return _next_attempt(case, code, failure.retry_after_seconds, limits)
+
+
+def _next_attempt(case: Case, code: str, asked_seconds: float | None, limits: Limits) -> Retry | None:
+    """Bounded, exponential, and never earlier than the other side asked; None where it would come too late."""
+    claim, facts = case.claim, case.facts
+    assert claim is not None
+    wait = max(limits.retry_base_seconds * 2 ** (claim.attempt_number - 1), asked_seconds or 0.0)
+    left = (facts.run.deadline_at - facts.now).total_seconds()
+    if claim.attempt_number >= limits.max_attempts or wait > limits.retry_maximum_seconds or wait >= left:
+        return None
+    return Retry(claim.attempt_number + 1, wait, {"detail": f"attempt {claim.attempt_number}: {code}"})
+
+
+def conclude_uncertain() -> BoundedOutput:
+    return outputs.without_content("tool.outcome_unknown", "an earlier attempt may have been felt")
+
+
+def conclude_unavailable(case: Case, absence: Exception) -> BoundedOutput:
+    """`prepare` failed: nothing was sent now, but an earlier attempt of a write may have been felt."""
+    code = absence.reason_code if isinstance(absence, NotAvailable) else "tool.server_unreachable"
+    detail = absence.detail if isinstance(absence, NotAvailable) else "preparation took too long"
+    return outputs.without_content(unrecorded_code(case, code), detail)
+
+
+def conclude_cancelled(case: Case) -> BoundedOutput:
+    return outputs.without_content(
+        unrecorded_code(case, "tool.cancelled"), "cancelled before this attempt sent anything"
+    )
+
+
+def unrecorded_code(case: Case, code: str) -> str:
+    """Turn an ending without a recorded result into `uncertain` where an earlier attempt of a write was sent."""
+    if recovery.unrecorded_ending_is_uncertain(case.classification, effect_sent=_effect_sent(case)):
+        return "tool.outcome_unknown"
+    return code
+
+
+def _effect_sent(case: Case) -> bool:
+    if case.claim is not None and case.claim.effect_sent_at is not None:
+        return True
+    return case.row is not None and case.row.effect_sent

@@ -19,6 +19,15 @@ AN_HOUR_AGO: Final = (
     "UPDATE tool_invocations SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
     "UPDATE approval_requests SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
 )
+REFUSE_RESULTS: Final = (
+    "CREATE OR REPLACE FUNCTION crash_refuse() RETURNS trigger LANGUAGE plpgsql AS"
+    " $$ BEGIN RAISE EXCEPTION 'no result is taken'; END $$; "
+    "CREATE TRIGGER crash_refuse BEFORE UPDATE ON tool_invocations FOR EACH ROW"
+    " WHEN (NEW.completed_at IS NOT NULL) EXECUTE FUNCTION crash_refuse()"
+)
+TAKE_RESULTS: Final = "DROP TRIGGER IF EXISTS crash_refuse ON tool_invocations"
+# Claims that a scenario itself costs, beside one for each crash and the last.
+CLAIMS: Final = {Scenario.RELEASED: 1, Scenario.ABSENT: 2, Scenario.RESET: 1}
 ABANDONED: Final = (
     "UPDATE tool_invocations SET suspended_kind = 'left' WHERE tenant_id = %s AND completed_at IS NULL",
     "UPDATE tool_invocations SET dispatch_after = NULL WHERE tenant_id = %s AND completed_at IS NULL",
@@ -112,6 +121,7 @@ class Play:
             result.faults = [str(stuck), f"the row: {self.row()}"]
         finally:
             self.lane.clear()
+            self.lane.execute(TAKE_RESULTS)
         if result.faults:
             self._abandon()
         if self.row() is not None:
@@ -136,7 +146,9 @@ class Play:
         lane.ensure(Role.SCHEDULER)
         session = {"tenant": self.tenant, "session": self.who["session"]}
         self.run_id = lane.ask("open_run", Role.CLIENT, **session)["run"]
-        if first.scenario is Scenario.ABSENT:
+        if first.scenario is Scenario.UNSTORED:
+            lane.execute(REFUSE_RESULTS)
+        if first.scenario in {Scenario.ABSENT, Scenario.BACK}:
             (lane.gates / Role.WORLD / ABSENT).write_text(self.tenant)
         if first.scenario is Scenario.UNRUNG:
             self._close(POINTS["after_intent"])
@@ -213,6 +225,12 @@ class Play:
         if scenario is Scenario.STOPPED:
             self._reach(self.cell.first)
             lane.ask("cancel", Role.CLIENT, tenant=self.tenant, run=self.run_id)
+        if scenario is Scenario.UNSTORED:
+            self._reach(self.cell.first)
+            lane.execute(TAKE_RESULTS)
+        if scenario is Scenario.BACK:
+            self._reach(self.cell.first)
+            (lane.gates / Role.WORLD / ABSENT).unlink()
         if scenario is Scenario.SLOW:
             lane.until(lambda: lane.effects(self.tenant), "the first effect")
             self._close(self.cell.first)
@@ -273,7 +291,8 @@ class Play:
         faults += self._submit_again(row, len(lines))
         lane.finished[self.tenant] = Finished(len(lines), len(self.cell.calls()))
         faults += invariants.of_tenant(lane, self.tenant, calls=len(self.cell.calls()))
-        return faults + lane.complaints()
+        complaints = lane.complaints()
+        return faults + ([] if self.cell.first.scenario is Scenario.UNSTORED else complaints)
 
     def _abandon(self) -> None:
         """Keep what went wrong here from meeting the next cell at its gates."""
@@ -293,7 +312,7 @@ class Play:
 
     def _was_disturbed(self) -> bool:
         """Say whether somebody lost a lease who was not killed: this machine was too busy for the lease's length."""
-        rightful = len(self.cell.crashes) + 1 + (self.cell.first.scenario is Scenario.RELEASED)
+        rightful = len(self.cell.crashes) + 1 + CLAIMS.get(self.cell.first.scenario, 0)
         lapsed = any(at.row is not None and at.row["is_lease_live"] is False for at in self.kills)
         return lapsed or self.row()["claim_epoch"] > rightful
 

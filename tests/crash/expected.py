@@ -32,11 +32,12 @@ class Phase(StrEnum):
     UNSENT = "unsent"  # no watermark: nothing has left, and the row says so
     MARKED = "marked"  # watermark, and nothing leaves any more
     FELT = "felt"  # watermark, and the world acted or still will, once
+    RETRIED = "retried"  # felt, the answer was lost, and where the class permits it a second attempt was felt too
     RECORDED = "recorded"  # the outcome is stored
     REFUSED = "refused"  # the call never gets as far: arguments
     REJECTED = "rejected"  # nor this one: a person said no
     EXPIRED = "expired"  # nor this one: nobody decided in time
-    STOPPED = "stopped"  # the world acted once, and then the run was cancelled
+    STOPPED = "stopped"  # the world acted once, and then the run ended: cancelled, or failed for want of a record
     CANCELLED = "cancelled"  # nor this one: its run was cancelled before anything was sent
     ABSENT = "absent"  # nor this one: nobody to connect to
 
@@ -99,7 +100,7 @@ PHASES: Final = {
     "after_artifact_blob": _same(_F),
     "after_artifact_row": _same(_F),
     "before_result": _same(_F),
-    "before_reset_result": _same(_F),
+    "before_reset_result": _same(Phase.RETRIED),
     "after_result": _same(_R),
     "before_wake": _same(_R),
     "after_wake": _same(_R),
@@ -109,6 +110,10 @@ PHASES: Final = {
     "before_expiry": _same(Phase.EXPIRED),
     "after_expiry": _same(Phase.EXPIRED),
     "stopped_after_effect": _same(Phase.STOPPED),
+    "before_retry": _same(_U),
+    "after_retry": _same(_U),
+    "before_unrecorded": _same(_F),
+    "after_unrecorded": _same(Phase.STOPPED),
     "before_release": _same(_U),
     "after_release": _same(_U),
     "before_cancelled_result": _same(Phase.CANCELLED),
@@ -143,6 +148,10 @@ TABLE: Final = {
     (_R, Class.IDEMPOTENT): Outcome(*_DONE, 1, 1),
     (_R, Class.CONDITIONAL): Outcome(*_DONE, 1, 1),
     (_R, Class.ONCE): Outcome(*_DONE, 1, 1),
+    (Phase.RETRIED, Class.READ): Outcome(*_DONE, 3, 3),
+    (Phase.RETRIED, Class.IDEMPOTENT): Outcome(*_DONE, 3, 3),
+    (Phase.RETRIED, Class.CONDITIONAL): Outcome(*_DONE, 3, 1),
+    (Phase.RETRIED, Class.ONCE): Outcome(*_UNKNOWN, 1, 1),
     # A write that was sent and has no recorded result is uncertain however it ends; a read is not.
     (Phase.STOPPED, Class.READ): Outcome("failed", "tool.run_cancelled", 1, 1),
     (Phase.STOPPED, Class.IDEMPOTENT): Outcome(*_UNKNOWN, 1, 1),

@@ -142,13 +142,13 @@ class Lane:
         """Return what the lane's processes have logged as errors since the last time; they name no cell."""
         text = self._log.read_text() if self._log.exists() else ""
         new, self._read = text[self._read :], len(text)
-        return [line[:400] for line in new.splitlines() if "ERROR" in line or "Traceback" in line]
+        return [line[:400] for line in new.splitlines() if '"error"' in line or "Traceback" in line]
 
     def rows(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
         return self._sql.execute(statement.encode(), parameters).fetchall()
 
     def execute(self, statement: str, *parameters: Any) -> None:
-        self._sql.execute(statement.encode(), parameters)
+        self._sql.execute(statement.encode(), parameters or None)
 
     def until(self, holds: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Raises: Stuck."""

@@ -37,8 +37,10 @@ class Scenario(StrEnum):
     WITHDRAWN = "withdrawn"  # the run is cancelled while the call waits for a person
     RELEASED = "released"  # the authorization epoch rises between claim and watermark
     CANCELLED = "cancelled"  # the run is cancelled between claim and watermark
-    ABSENT = "absent"  # prepare finds nobody there
-    RESET = "reset"  # the world acts and resets the connection
+    ABSENT = "absent"  # prepare finds nobody there, at every attempt
+    BACK = "back"  # prepare finds nobody there, and somebody after the crash
+    RESET = "reset"  # the world acts and resets the connection, once
+    UNSTORED = "unstored"  # the database takes no result of this call until the crash
     SLOW = "slow"  # the world keeps the worker waiting for longer than a lease
     EXPIRED = "expired"  # nobody decides in time; the worker settles the row
     STOPPED = "stopped"  # the run is cancelled while the world acts
@@ -61,6 +63,7 @@ class CrashPoint:
     moment: str
     match: Match
     scenario: Scenario = Scenario.PLAIN
+    is_for_writes: bool = False
 
 
 def _store(name: str, role: Role = Role.WORKER, scenario: Scenario = Scenario.PLAIN, moment: str = "") -> CrashPoint:
@@ -132,6 +135,12 @@ _OTHER_ENDINGS: Final = (
     _told("stopped_after_effect", Scenario.STOPPED, Role.WORLD, "after_effect"),
     _store("before_release", scenario=Scenario.RELEASED),
     _store("after_release", scenario=Scenario.RELEASED),
+    _store("before_retry", scenario=Scenario.BACK, moment="before_release"),
+    _store("after_retry", scenario=Scenario.BACK, moment="after_release"),
+    CrashPoint(
+        "before_unrecorded", Role.WORKER, "before_unrecorded", Match.TOOL, Scenario.UNSTORED, is_for_writes=True
+    ),
+    CrashPoint("after_unrecorded", Role.WORKER, "after_unrecorded", Match.TOOL, Scenario.UNSTORED, is_for_writes=True),
     _store("before_cancelled_result", scenario=Scenario.CANCELLED, moment="before_result"),
     _store("before_absent_result", scenario=Scenario.ABSENT, moment="before_result"),
 )

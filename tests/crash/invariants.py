@@ -46,6 +46,10 @@ class AtKill:
     victim: Role
 
     @property
+    def has_claim(self) -> bool:
+        return self.row is not None and self.row["status"] == "running"
+
+    @property
     def is_marked(self) -> bool:
         return self.row is not None and self.row["effect_sent_at"] is not None
 
@@ -74,6 +78,9 @@ def of_call(
         and sends != 1,
         f"claim epochs {epochs}, the row's {row['claim_epoch']}": epochs != list(range(1, row["claim_epoch"] + 1)),
     }
+    held = [at.row["claim_epoch"] for at in kills if at.has_claim]
+    if row["status"] == "succeeded" and any(epoch >= row["claim_epoch"] for epoch in held):
+        broken[f"a claim of epoch {held} was taken over without a higher one"] = True
     return [what for what, is_so in broken.items() if is_so]
 
 
@@ -119,7 +126,7 @@ def recovery_seconds(lane: Lane, invocation_id: UUID, kills: list[AtKill]) -> li
     started = lane.rows(STARTED, invocation_id)
     found = []
     for at in kills:
-        if at.victim is Role.WORKER and at.row is not None and at.row["status"] == "running":
+        if at.victim is Role.WORKER and at.has_claim:
             later = [each["at"] for each in started if each["epoch"] > at.row["claim_epoch"]]
             found += [round(later[0] - at.moment, 3)] if later else []
     return found

@@ -5,7 +5,7 @@ artifacts, lease renewals, sweeps, decisions) this wraps the public name in the 
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ def report(role: Role, world: World) -> None:
     """Wrap what this process uses. Called once, before anything is composed."""
     probe = PausingProbe(world.gates / role)
     _compose(world, probe)
-    around(queue, "enqueue_call", probe, "ring", lambda arguments: str(arguments[0]))
+    around(queue, "ring_all", probe, "ring", lambda arguments: _whose(arguments[0]))
     for job in ("advance_call", "advance_step"):
         around(jobs, job, probe, "job", lambda arguments: _begin(str(arguments[1])), after=_is_over)
     around(
@@ -69,6 +69,11 @@ def _is_over(tenant: str) -> bool:
     """Say whether the tenant's step has ended: a second ring's job ends, and wakes, while the first one's is at it."""
     with tenant_transaction(tenant):
         return not RunStep.objects.filter(completed_at=None).exists()
+
+
+def _whose(bells: Sequence[str]) -> str:
+    """Return the tenant of the first bell: a lane plays one cell at a time."""
+    return bells[0].split(queue.SEPARATOR)[1] if bells else ""
 
 
 def _begin(tenant: str) -> str:

@@ -42,7 +42,7 @@ def _spec(kind: Class, *, held: bool) -> ToolSpec:
     return builtin_spec(
         tool_name(kind, held=held), "Reach the world of the crash matrix.", properties,
         side_effect=side_effect, risk=risk, idempotency=IdempotencyClass(kind.value), timeout_seconds=120,
-        maximum_output_bytes=65_536, passes_idempotency_key=kind is Class.CONDITIONAL,
+        maximum_output_bytes=65_536, passes_idempotency_key=kind is Class.CONDITIONAL, allow_parallel=False,
     )  # fmt: skip
 
 

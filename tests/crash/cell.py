@@ -84,7 +84,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Result:
-    """What came out. `faults` empty means passed; `is_disturbed`: a lease passed that nobody had killed."""
+    """What came out. `faults` empty means passed; `is_disturbed`: they may be the machine's, so it is played again."""
 
     cell: str
     faults: list[str] = field(default_factory=list)
@@ -126,8 +126,9 @@ class Play:
             self._abandon()
         if self.row() is not None:
             result.recovery_seconds = invariants.recovery_seconds(self.lane, self.row()["id"], self.kills)
-            result.faults += invariants.of_recovery(self.lane, result.recovery_seconds)
-            result.is_disturbed = bool(result.faults) and self._was_disturbed()
+            late = invariants.of_recovery(self.lane, result.recovery_seconds)
+            result.is_disturbed = bool(late and not result.faults) or (bool(result.faults) and self._was_disturbed())
+            result.faults += late
         if result.faults:
             self.lane.finished.pop(self.tenant, None)
         result.seconds = round(time.monotonic() - begun, 3)

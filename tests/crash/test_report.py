@@ -38,6 +38,10 @@ def test_the_page_says_what_was_found() -> None:
     assert [finding.cell for finding in FOUND if f"* `{finding.cell}`: {finding.sentence}" not in said] == []
 
 
+def test_each_finding_names_a_cell_that_is_played() -> None:
+    assert {finding.cell for finding in FOUND} <= {cell.name for cell in full(1)}
+
+
 def test_writing_replaces_the_section_and_leaves_the_rest(tmp_path: Path) -> None:
     page = tmp_path / "reliability.md"
     page.write_text(f"# Title\n\nbefore\n\n{report.BEGIN}\nold\n{report.END}\n\nafter\n")
@@ -45,7 +49,7 @@ def test_writing_replaces_the_section_and_leaves_the_rest(tmp_path: Path) -> Non
     lines[0]["faults"] = ["something"]
     found = {
         "commit": "abc", "seed": 1, "selection": "full", "left": 0, "lease_seconds": 1.0, "sweep_seconds": 0.5,
-        "lanes": 6, "cells": json.loads(json.dumps(lines)),
+        "lanes": 6, "late": [], "cells": json.loads(json.dumps(lines)),
     }  # fmt: skip
     report.write(found, page)
     text = page.read_text()

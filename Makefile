@@ -2,7 +2,7 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-values egress model sabotage lint lock clean-data
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress model sabotage lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
@@ -13,6 +13,9 @@ help:
 	@printf '%s\n' \
 	  'make up          start everything here: servers, migrations, web, worker, scheduler (PORT=8000)' \
 	  'make test        run the whole test suite on servers of its own (ARGUMENTS="-k name")' \
+	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
+	  'make crash-ci    a choice of it that covers every pair of its axes, at most 5 minutes' \
+	  'make reliability write the results of `make crash` into toolsys/docs/reliability.md' \
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
 	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \
@@ -30,6 +33,20 @@ up:
 test:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m pytest -n auto $(ARGUMENTS)
+
+# ARGUMENTS="--fresh" forgets what was played, "--only after_claim" plays some cells; TOOLSYS_CRASH_SCALE=3 stretches
+# lease and sweep on a busy machine.
+crash:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.crash.matrix $(ARGUMENTS)
+
+crash-ci:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.crash.matrix --selection pairwise --minutes 4.5 $(ARGUMENTS)
+
+reliability:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.crash.report
 
 demo:
 	@sh config/environment.sh requirements.lock

@@ -36,6 +36,7 @@ def run(call: ProposedCall, runtime: Runtime) -> Disposition:
         case.decision = steps.evaluate_policy(case, runtime.policy)  # 6 evaluate policy
         case.terms = steps.request_approval(case, runtime.desk)  # 7 request approval if needed
     except Refused as refused:
+        case.tool = case.tool or steps.recognize_tool(case, runtime.registry)
         refusal = steps.weigh_denial(case, refused)
         return store.commit_refusal(case, refusal.reason_code, refusal.detail)  # COMMIT
     if case.terms is not None:

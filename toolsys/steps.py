@@ -87,6 +87,14 @@ def resolve_tool(case: Case, registry: ToolRegistry) -> Tool:
     return found
 
 
+def recognize_tool(case: Case, registry: ToolRegistry) -> Tool | None:
+    """Find the tool of a row that is refused before step 1, so that a read is not taken for the strictest class."""
+    try:
+        return registry.resolve(case.call.name, case.facts) if case.row is not None else None
+    except NotAvailable:
+        return None
+
+
 @timed(2)
 def check_enabled(case: Case) -> None:
     """The agent's configuration as it is now, not as it was pinned. Raises: Refused (policy.agent.not_enabled)."""

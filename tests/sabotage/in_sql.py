@@ -84,9 +84,7 @@ SQL_DEFECTS: Final = (
     ),
     _commit(
         "run cancellation ignored by the fence", "a cancelled run sends nothing",
-        " AND id = v.run_id AND cancel_requested_at IS NULL FOR SHARE;\n"
-        "    IF NOT FOUND OR v.cancel_requested_at IS NOT NULL",
-        " AND id = v.run_id FOR SHARE;\n    IF NOT FOUND",
+        " AND r.cancel_requested_at IS NULL AND r.id = (", " AND r.id = (",
         WATERMARK + "test_a_cancelled_run_does_not_hold", WATERMARK + "test_a_cancelled_call_does_not_hold",
         "tests/integration/test_recovery.py::test_a_run_cancelled_before_the_watermark_stops_the_call",
     ),

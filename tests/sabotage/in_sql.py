@@ -193,7 +193,7 @@ SQL_DEFECTS: Final = (
     ),
     defect(
         "decisions not swept", "a decided request is found when its bell is lost", SWEEP,
-        "AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp())", "AND a.expires_at <= clock_timestamp()",
+        "AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp()", "AND (a.expires_at <= clock_timestamp()",
         SWEPT + "test_a_held_call_is_named_once_it_is_decided",
     ),
 )  # fmt: skip

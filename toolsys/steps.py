@@ -345,9 +345,9 @@ def _conclusion(case: Case, result: ToolResult) -> tuple[OutcomeStatus, str]:
     if result.failure is None:
         return OutcomeStatus.SUCCEEDED, "tool.succeeded"
     kind = result.failure.kind
-    unknown = kind in {ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL}
     sent = case.spec.side_effect.value != "none"
-    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and attempts.repeats_are_unsafe(case)):
+    unanswered = kind in attempts.UNANSWERED and sent and attempts.unknown_is_uncertain(case)
+    if kind is ToolFailureKind.OUTCOME_UNKNOWN or unanswered:
         return OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"
     code = reasons.code_for_failure(kind, result.failure.reason_code)
     return reasons.reason(code).status or OutcomeStatus.FAILED, code

@@ -244,6 +244,8 @@ class MemoryStore:
             return "spent"
         if row.cancel_requested_at is not None:
             return "cancelled"
+        if row.not_before is not None and row.not_before > now:
+            return "early"
         if sum(other.has_live_lease(now) for other in self.tables.calls.values()) >= self.limits.claim_cap_per_tenant:
             row.dispatch_after = now + timedelta(seconds=1)
             return "capped"
@@ -276,11 +278,12 @@ class MemoryStore:
         db, now = self.tables, self.tables.clock.now()
         if db.authz_epoch != claim.authz_epoch:
             return "authz_epoch"
-        if not db.is_platform_enabled:
-            return "switch"
         if db.runs[row.step.run_id].cancel_requested_at is not None or row.cancel_requested_at is not None:
             return "cancelled"
-        if row.claim_epoch != claim.epoch or not row.has_live_lease(now):
+        if not db.is_platform_enabled:
+            return "switch"
+        is_in_time = row.operation_deadline is not None and row.operation_deadline > now
+        if row.claim_epoch != claim.epoch or not row.has_live_lease(now) or not is_in_time:
             return "lost"
         row.effect_sent_at = row.effect_sent_at or now
         return "held"
@@ -302,7 +305,7 @@ class MemoryStore:
         is_mine = row.claim_epoch == claim.epoch and row.status is RUNNING
         if is_mine:
             row.status, row.claimed_by, row.lease_expires_at, row.operation_deadline = AUTHORIZED, None, None, None
-            row.dispatch_after = self.tables.clock.now() + timedelta(seconds=retry.wait_seconds)
+            row.dispatch_after = row.not_before = self.tables.clock.now() + timedelta(seconds=retry.wait_seconds)
             row.attempt_number = retry.attempt_number
         self.probe.reached("after_release", claim.tool_name)
         return is_mine

@@ -76,6 +76,7 @@ class CallRow:
     database_epoch: int
     created_at: datetime
     dispatch_after: datetime | None
+    not_before: datetime | None = None
     outcome_status: OutcomeStatus | None = None
     reason_code: str | None = None
     claim_epoch: int = 0

@@ -121,8 +121,8 @@ BEGIN
     RETURN jsonb_build_object('id', v.id);
 END $$;
 
--- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled. A claim does not make
--- a row of an older database epoch younger: who claims it may die before saying that it counts as sent.
+-- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled, early. A claim does
+-- not make a row of an older database epoch younger: who claims it may die before saying that it counts as sent.
 CREATE OR REPLACE FUNCTION toolsys_commit_claim(p_tenant text, p_id uuid, p_epoch int, p_worker text,
     p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int, p_group_cap int)
 RETURNS jsonb LANGUAGE plpgsql
@@ -139,6 +139,8 @@ BEGIN
     WHERE i.tenant_id = p_tenant AND i.id = p_id AND i.claim_epoch = p_epoch AND i.claim_epoch < p_max_claims
       AND i.suspended_kind IS NULL AND i.cancel_requested_at IS NULL
       AND (i.status = 'authorized' OR (i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))
+      -- A further attempt waits as long as it was asked to, however often somebody rings.
+      AND (i.not_before IS NULL OR i.not_before <= clock_timestamp())
       AND p_cap > (SELECT count(*) FROM tool_invocations o
           WHERE o.tenant_id = p_tenant AND o.status = 'running' AND o.lease_expires_at > v_now)
       AND (i.parallel_group IS NULL OR p_group_cap > (SELECT count(*) FROM tool_invocations o
@@ -167,6 +169,8 @@ BEGIN
         RETURN 'spent';
     ELSIF v.cancel_requested_at IS NOT NULL THEN
         RETURN 'cancelled';
+    ELSIF v.not_before > clock_timestamp() THEN
+        RETURN 'early';
     END IF;
     UPDATE tool_invocations SET dispatch_after = clock_timestamp() + interval '1 second'
     WHERE tenant_id = p_tenant AND id = p_id;
@@ -184,10 +188,6 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'authz_epoch';
     END IF;
-    PERFORM 1 FROM platform_state WHERE is_execution_enabled;
-    IF NOT FOUND THEN
-        RETURN 'switch';
-    END IF;
     PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.cancel_requested_at IS NULL AND r.id = (
         SELECT i.run_id FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_id) FOR SHARE;
     IF NOT FOUND THEN
@@ -197,9 +197,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'cancelled';
     END IF;
+    -- Last, when nothing is left to wait for: the application may not lock the platform's row.
+    PERFORM 1 FROM platform_state WHERE is_execution_enabled;
+    IF NOT FOUND THEN
+        RETURN 'switch';
+    END IF;
     UPDATE tool_invocations SET effect_sent_at = coalesce(effect_sent_at, clock_timestamp())
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running'
-      AND lease_expires_at > clock_timestamp();
+      AND lease_expires_at > clock_timestamp() AND operation_deadline > clock_timestamp();
     RETURN CASE WHEN FOUND THEN 'held' ELSE 'lost' END;
 END $$;
 
@@ -227,6 +232,7 @@ BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     UPDATE tool_invocations SET status = 'authorized', claimed_by = NULL, lease_expires_at = NULL,
         operation_deadline = NULL, dispatch_after = clock_timestamp() + make_interval(secs => p_wait),
+        not_before = clock_timestamp() + make_interval(secs => p_wait),
         attempt_number = p_attempt, error = p_error, step_trace = step_trace || p_trace
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running';
     RETURN FOUND;

@@ -12,6 +12,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.middleware.csrf import rotate_token
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -76,6 +77,8 @@ class ConsoleSite(AdminSite):
         wanted = request.POST.get("tenant", "")
         if request.method == "POST" and wanted in console.tenants:
             request.session[ConsoleTenantMiddleware.SESSION_KEY] = wanted
+            # A form that is open in another tab belongs to the organisation before: its token is void from here on.
+            rotate_token(request)
             logger.info("console.tenant_chosen", extra={"user_id": request.user.pk, "tenant_id": wanted})
             return HttpResponseRedirect(_next(request))
         context = {

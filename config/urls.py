@@ -1,6 +1,7 @@
 """Which path leads to which edge."""
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import include, path
 from django.views import defaults
 
@@ -18,6 +19,19 @@ urlpatterns = [
     path("v1/", include("toolsys.api.urls")),
     path("admin/", site.urls),
 ]
+
+
+def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form without a valid token: mostly one that was open while its person signed in or switched elsewhere."""
+    context = {**site.each_context(request), "title": "This page is out of date"}
+    return render(request, "admin/stale_form.html", context, status=403)
+
+
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses before any view: a bad Host header, a path that is no text."""
+    if request.path.startswith(PREFIX):
+        return problems.malformed(request)
+    return defaults.bad_request(request, exception)
 
 
 def handler500(request: HttpRequest) -> HttpResponse:

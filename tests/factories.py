@@ -51,6 +51,14 @@ class Tenancy:
         """Do what a queue job would do for this invocation."""
         return services.advance_step(self.id, worker, invocation_id=disposition.invocation_id)
 
+    def finish(self, worker: Runtime, disposition: Disposition) -> list[Disposition]:
+        """Work until the call has ended: on a busy machine a cold start may take more than one attempt."""
+        for _ in range(worker.limits.max_attempts):
+            found = self.work(worker, disposition)
+            if found[-1].is_settled:
+                break
+        return found
+
     def call(self, disposition: Disposition) -> CallView:
         found = selectors.call(self.id, disposition.invocation_id, self.runtime.sealer)
         assert found is not None

@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from toolsys.domain.calls import Claim
+from toolsys.domain.capture import OutputTooLarge
 from toolsys.domain.context import CancellationToken, ToolExecutionContext
-from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject
+from toolsys.domain.trust import TrustLevel
 from toolsys.leases import LeaseKeeper
 from toolsys.ports import Clock, NotAvailable, Tool
 from toolsys.trace import timed
@@ -24,6 +26,9 @@ from toolsys.trace import timed
 log = logging.getLogger("toolsys.execution")
 # A coroutine that ignores its cancellation may not hold the job thread.
 GRACE_SECONDS: Final = 2.0
+_TOO_LARGE: Final = ToolFailure(
+    kind=ToolFailureKind.OUTPUT_TOO_LARGE, reason_code="tool.output_too_large", detail="past the hard ceiling"
+)
 
 
 class LoopThread:
@@ -104,6 +109,9 @@ class WorkerExecution:
             return self._loop.run(tool.execute(arguments, context), context.timeout_seconds)
         except TimeoutError:
             return _failed(ToolFailureKind.TIMEOUT, f"no answer within {context.timeout_seconds:.1f} s")
+        except OutputTooLarge as runaway:
+            said = (TextPart(text=runaway.partial),) if runaway.partial else ()
+            return ToolResult(ok=False, content=said, failure=_TOO_LARGE, output_trust=TrustLevel.EXTERNAL_UNTRUSTED)
         except NotAvailable as absence:
             failure = ToolFailure(
                 kind=ToolFailureKind.TRANSPORT, reason_code=absence.reason_code, detail=absence.detail

@@ -8,6 +8,7 @@ It ends with one line of JSON. Figures are medians; machines are noisy, ratios l
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from config.supervisor import dies_with_parent  # noqa: E402
 from tests.bench.load import Figures, drive, figures  # noqa: E402
 
 CALLS = int(os.environ.get("BENCH_CALLS", "1000"))
@@ -36,7 +38,10 @@ def free_port() -> int:
 
 @contextmanager
 def running(*argv: str, port: int | None = None) -> Iterator["subprocess.Popen[bytes]"]:
-    child = subprocess.Popen([sys.executable, *argv], cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        [sys.executable, *argv], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=dies_with_parent(signal.SIGTERM),
+    )  # fmt: skip
     try:
         for _ in range(300):
             if port is None or _listens(port):
@@ -185,7 +190,7 @@ def bench(web_port: int, echo_port: int) -> None:
         running("manage.py", "scheduler"),
         running("-m", "tests.bench.floor", "serve"),
     ):
-        at_floor = floor.measure(web_port, CALLS)
+        at_floor, floor_16 = floor.measure(web_port, CALLS), floor.measure(web_port, CALLS * 2, 16)
         sdk = asyncio.run(measure_sdk(echo_url, CALLS))
         runtime = Runtime(web_port, key)
         runtime.measure("demo.echo", WARM_UP, 4)
@@ -198,8 +203,10 @@ def bench(web_port: int, echo_port: int) -> None:
         runtime.measure("mcp.echo.echo", WARM_UP, 4)
         mcp_1 = runtime.measure("mcp.echo.echo", CALLS, 1)
         mcp_16 = runtime.measure("mcp.echo.echo", CALLS, 16)
-    for name, found in (("floor", at_floor), ("sdk, warm", sdk), ("builtin, 1", builtin_1), ("builtin, 16", builtin_16),
-                        ("mcp echo, 1", mcp_1), ("mcp echo, 16", mcp_16)):  # fmt: skip
+    for name, found in (
+        ("floor, 1", at_floor), ("floor, 16", floor_16), ("sdk, warm", sdk), ("builtin, 1", builtin_1),
+        ("builtin, 16", builtin_16), ("mcp echo, 1", mcp_1), ("mcp echo, 16", mcp_16),
+    ):  # fmt: skip
         print(f"{name:14s} {found}")
     print(json.dumps({
         "floor_p50_ms": round(at_floor.p50_ms, 2), "sdk_p50_ms": round(sdk.p50_ms, 2),
@@ -207,6 +214,8 @@ def bench(web_port: int, echo_port: int) -> None:
         "builtin_calls_per_s": round(builtin_16.per_second, 1), "mcp_p50_ms": round(mcp_1.p50_ms, 2),
         "mcp_calls_per_s": round(mcp_16.per_second, 1),
         "ratio_to_floor": round(builtin_1.p50_ms / at_floor.p50_ms, 2),
+        "floor_calls_per_s": round(floor_16.per_second, 1),
+        "ratio_to_floor_per_s": round(floor_16.per_second / builtin_16.per_second, 2),
         "web_cpu_ms_per_call": round((after[0] - before[0]) / CALLS * 1000, 2),
         "worker_cpu_ms_per_call": round((after[1] - before[1]) / CALLS * 1000, 2),
     }))  # fmt: skip

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from http.client import HTTPConnection
+from typing import Any
 
 import psycopg
 import redis
@@ -30,7 +31,15 @@ def prepare() -> None:
 
 
 def serve() -> None:
-    """The worker's side: pop, claim, settle, wake."""
+    """The worker's side, as many threads as a worker has: pop, claim, settle, wake."""
+    threads = [threading.Thread(target=_serve, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _serve() -> None:
     database = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
     queue = redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=None)
     while True:
@@ -44,27 +53,35 @@ def serve() -> None:
         queue.publish(DONE, identifier)
 
 
-def measure(port: int, count: int) -> Figures:
-    """One caller: an empty view over HTTP, then the two commits and two hops of the floor, then the read."""
-    database = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+def measure(port: int, count: int, concurrency: int = 1) -> Figures:
+    """Callers beside each other: an empty view over HTTP, the commits and hops of the floor, then the read."""
     queue = redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=None)
     waiting: dict[str, threading.Event] = {}
-    ready = threading.Event()
+    subscription = queue.pubsub()  # type: ignore[no-untyped-call]
 
-    def listen() -> None:
-        subscription = queue.pubsub()  # type: ignore[no-untyped-call]
-        subscription.subscribe(DONE)
-        for message in subscription.listen():
-            if message["type"] == "subscribe":
-                ready.set()
-            elif (event := waiting.get(message["data"].decode())) is not None:
-                event.set()
+    def wake(message: dict[str, Any]) -> None:
+        if (event := waiting.get(message["data"].decode())) is not None:
+            event.set()
 
-    threading.Thread(target=listen, daemon=True).start()
-    ready.wait(5)
-    http = HTTPConnection("127.0.0.1", port)
-    taken = []
+    subscription.subscribe(**{DONE: wake})
+    listener = subscription.run_in_thread(daemon=True)
+    taken: list[float] = []
     started = time.perf_counter()
+    share = count // concurrency
+    callers = [threading.Thread(target=call, args=(port, share, queue, waiting, taken)) for _ in range(concurrency)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    elapsed = time.perf_counter() - started
+    listener.stop()
+    listener.join(5)
+    return figures(taken, elapsed)
+
+
+def call(port: int, count: int, queue: "redis.Redis", waiting: dict[str, threading.Event], taken: list[float]) -> None:
+    database = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
+    http = HTTPConnection("127.0.0.1", port)
     for _ in range(count):
         begun = time.perf_counter()
         http.request("GET", "/healthz")
@@ -77,7 +94,6 @@ def measure(port: int, count: int) -> Figures:
         database.execute("SELECT result FROM bench_floor WHERE id = %s", (identifier,)).fetchone()
         del waiting[identifier]
         taken.append(time.perf_counter() - begun)
-    return figures(taken, time.perf_counter() - started)
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["serve"]:

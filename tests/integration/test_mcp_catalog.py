@@ -212,7 +212,7 @@ def test_a_call_of_a_real_server_goes_through_the_pipeline(acme: Tenancy, house:
     )  # fmt: skip
     acme = replace(acme, session=session, run=run, runtime=web.runtime)
     (handed_off,) = acme.propose(("mcp.clock.get_current_time", {"timezone": "Europe/Paris"}))
-    acme.work(worker.runtime, handed_off)
+    acme.finish(worker.runtime, handed_off)
     settled = acme.call(handed_off)
     assert (settled.outcome_status, settled.reason_code) == (OutcomeStatus.SUCCEEDED, "tool.succeeded")
     assert settled.payload["structured"]["timezone"] == "Europe/Paris"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import redis
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import DatabaseError, connections
+from django.db import InterfaceError, OperationalError, connections
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions, status
 
@@ -47,7 +47,8 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return render(request, code)
-    if isinstance(error, DatabaseError | redis.RedisError):
+    # Only what another try may mend: a statement that the database refuses is a fault of ours.
+    if isinstance(error, OperationalError | InterfaceError | redis.RedisError):
         log.error("a service did not answer", exc_info=error, extra=_logged(request))
         return render(request, "server.unavailable")
     log.error("unexpected error", exc_info=error, extra=_logged(request))
@@ -81,6 +82,10 @@ def render(request: HttpRequest, code: str, errors: Sequence[FieldError] = ()) -
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     return render(request, "request.not_found")
+
+
+def malformed(request: HttpRequest) -> HttpResponse:
+    return render(request, "request.malformed")
 
 
 def internal(request: HttpRequest) -> HttpResponse:

@@ -122,6 +122,7 @@ def test_another_tenants_ids_are_not_found(api: Api, globex: Tenancy) -> None:
         api.send("POST", f"/v1/runs/{globex.run.id}/steps", GOOD),
         api.send("POST", f"/v1/runs/{globex.run.id}/cancel", {}),
         api.send("GET", f"/v1/invocations/{theirs.invocation_id}"),
+        api.send("POST", f"/v1/invocations/{theirs.invocation_id}/cancel", {}),
         api.send("GET", f"/v1/sessions/{globex.session.id}"),
         api.send("POST", f"/v1/sessions/{globex.session.id}/runs", {}),
         api.send("GET", "/v1/nowhere"),
@@ -211,7 +212,7 @@ def test_without_waiting_the_answer_is_202_with_where_to_ask(api: Api, worker: R
 
 def test_a_run_lists_its_invocations_in_pages(api: Api) -> None:
     for step in range(5):
-        api.propose("nope.tool", {}, step=step)
+        api.propose("nope.tool", {"number": step}, step=step)
     path = f"/v1/runs/{api.tenancy.run.id}/invocations"
     seen, cursor = [], ""
     for _ in range(3):

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import DataError, InterfaceError, OperationalError, ProgrammingError, connections
 from django.test import Client
 
 from tests.factories import Tenancy, approve
 from tests.integration.api.test_api import GOOD, Api, code
-from toolsys import services, wakeups
+from tests.spec.requirements import gate
+from toolsys import selectors, services, wakeups
 from toolsys.domain.calls import Disposition, Progress
 from toolsys.models import Run
 from toolsys.ports import Runtime
@@ -179,3 +180,29 @@ def test_the_document_is_openapi_3_1_by_its_own_schema(database: None) -> None:
     validate_schema(document)  # type: ignore[no-untyped-call]
     shown = json.dumps(document)
     assert all(f"#/components/schemas/{name}" in shown for name in ("Problem", "Step", "StepRequest", "Call"))
+
+
+@gate("api.problems")
+def test_a_host_that_is_not_ours_gets_a_problem_body() -> None:
+    answer = Client(raise_request_exception=False).get("/v1/runs/x", headers={"host": "evil.example"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "request.malformed")
+    assert b"evil" not in answer.content
+
+
+@gate("api.problems")
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(OperationalError, "server.unavailable"), (InterfaceError, "server.unavailable"), (DataError, "server.internal"),
+     (ProgrammingError, "server.internal")],
+)  # fmt: skip
+def test_only_what_another_try_may_mend_invites_one(
+    acme: Tenancy, monkeypatch: pytest.MonkeyPatch, error: type[Exception], expected: str
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise error("column secret")
+
+    api = Api(acme)
+    monkeypatch.setattr(selectors, "run", fail)
+    answer = api.send("GET", f"/v1/runs/{acme.run.id}")
+    assert code(answer) == expected
+    assert b"secret" not in answer.content

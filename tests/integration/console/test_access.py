@@ -1,9 +1,23 @@
 """Who gets into the console, in which organisation, and how soon they are out again."""
 
+import re
+
 import pytest
+from django.http import HttpResponse
+from django.test import Client
 
 from tests.factories import Tenancy
-from tests.integration.console.people import CHOOSE, INDEX, INVOCATIONS, LOGIN, PASSWORD, Person, page_of, person
+from tests.integration.console.people import (
+    AGENTS,
+    CHOOSE,
+    INDEX,
+    INVOCATIONS,
+    LOGIN,
+    PASSWORD,
+    Person,
+    page_of,
+    person,
+)
 from toolsys.domain.states import Role
 from toolsys.models import Agent, Membership
 from toolsys.tenancy import tenant_transaction
@@ -98,6 +112,32 @@ def test_nobody_chooses_an_organisation_of_others(acme: Tenancy, globex: Tenancy
     member = person((acme, Role.DEVELOPER))
     member.post(CHOOSE, tenant=globex.id)
     assert f">{acme.name}</span>" in member.text(INDEX)
+
+
+def test_a_form_left_open_in_another_tab_does_not_follow_a_switch(acme: Tenancy, globex: Tenancy) -> None:
+    both = person((acme, Role.TENANT_ADMIN), (globex, Role.TENANT_ADMIN), signed_in=False)
+    both.browser = Client(enforce_csrf_checks=True)
+    both.browser.force_login(both.user)
+    token = form_token(both.get(CHOOSE))
+    both.post(CHOOSE, tenant=acme.id, csrfmiddlewaretoken=token)
+    left_open = form_token(both.get(f"{AGENTS}add/"))
+    form = {"name": "mine", "enabled_tools": "*", "profile": "x", "is_enabled": "on"}
+    token = form_token(both.get(CHOOSE))
+    both.post(CHOOSE, tenant=globex.id, csrfmiddlewaretoken=token)
+    answer = both.post(f"{AGENTS}add/", **form, csrfmiddlewaretoken=left_open)
+    assert answer.status_code == 403
+    assert "Nothing was changed." in answer.content.decode()
+    for tenancy in (acme, globex):
+        with tenant_transaction(tenancy.id):
+            assert not Agent.objects.filter(name="mine").exists()
+    fresh = form_token(both.get(f"{AGENTS}add/"))
+    assert both.post(f"{AGENTS}add/", **form, csrfmiddlewaretoken=fresh).status_code == 302
+
+
+def form_token(page: HttpResponse) -> str:
+    found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.content.decode())
+    assert found is not None
+    return found.group(1)
 
 
 def test_losing_one_organisation_does_not_move_an_open_form_to_another(acme: Tenancy, globex: Tenancy) -> None:

@@ -1,0 +1,151 @@
+"""Bells on a real queue, and what our worker class uses of RQ: one pop a job, nothing stored, nothing that stops it."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from rq import Queue
+from rq.exceptions import DequeueTimeout, NoSuchJobError
+
+from tests.spec.requirements import gate
+from toolsys import queue
+from toolsys.queue import Bell, BellQueue
+from toolsys.worker import ThreadWorker
+
+CALL = str(uuid.uuid4())
+
+
+@pytest.fixture
+def bells(database: None) -> Iterator[BellQueue]:
+    """A queue of this test's own: nobody else pops from it."""
+    connection = queue.call_queue().connection
+    found = BellQueue(f"test-{uuid.uuid4().hex}", connection=connection, serializer=queue.call_queue().serializer)  # type: ignore[no-untyped-call]
+    yield found
+    connection.delete(found.key)
+
+
+@gate("queue.bells")
+@pytest.mark.parametrize(
+    ("kind", "fields", "path"),
+    [
+        ("call", ("a_b-c", CALL, "4"), "toolsys.jobs.advance_call"),
+        ("step", ("acme", CALL), "toolsys.jobs.advance_step"),
+        ("refresh", ("mcp", "acme", "time_2"), "toolsys.jobs.refresh_provider"),
+    ],
+)
+def test_an_id_says_everything(bells: BellQueue, kind: str, fields: tuple[str, ...], path: str) -> None:
+    bell = Bell.fetch(queue.bell_id(kind, *fields), bells.connection)
+    assert (bell.func_name, tuple(bell.args), bell.kwargs) == (path, fields, {})
+    assert callable(bell.func)
+
+
+@gate("queue.bells")
+@pytest.mark.parametrize("identifier", ["", "call", "nothingXacme", "os.system", "callXa b", "0f" * 16])
+def test_what_is_no_bell_is_taken_off_and_never_stops_a_worker(bells: BellQueue, identifier: str) -> None:
+    bells.connection.rpush(bells.key, identifier, queue.bell_id("call", "acme", CALL, 0))
+    if identifier != "call":
+        with pytest.raises(DequeueTimeout):
+            BellQueue.dequeue_any([bells], 1, bells.connection)
+    else:
+        BellQueue.dequeue_any([bells], 1, bells.connection)
+    found = BellQueue.dequeue_any([bells], 1, bells.connection)
+    assert found is not None
+    assert found[0].args == ["acme", CALL, "0"]
+
+
+@gate("queue.bells")
+def test_a_field_that_would_be_read_as_two_is_refused() -> None:
+    with pytest.raises(AssertionError):
+        queue.bell_id("call", "aXb", CALL, 0)
+    with pytest.raises(NoSuchJobError):
+        Bell.fetch("elseXacme", queue.call_queue().connection)
+
+
+@gate("queue.bells")
+def test_a_ring_stores_nothing_but_the_bell(bells: BellQueue) -> None:
+    connection = bells.connection
+    before = connection.keys("rq:job:*")
+    connection.rpush(bells.key, queue.bell_id("call", "acme", CALL, 0))
+    assert BellQueue.dequeue_any([bells], 1, connection) is not None
+    assert connection.keys("rq:job:*") == before
+    assert connection.exists(bells.intermediate_queue_key) == 0
+
+
+@dataclass
+class Hands:
+    """Stands for the runtime: what jobs do with it is recorded, and how many do so at a time."""
+
+    began: list[str] = field(default_factory=list)
+    inside: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    leave: threading.Event = field(default_factory=threading.Event)
+
+
+def hold(hands: Any, tenant_id: str, call: str, epoch: str) -> None:
+    hands.began.append(call)
+    hands.inside.release()
+    if call == "bad":
+        raise ValueError("secret value of a row")
+    hands.leave.wait(20)
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    monkeypatch.setitem(queue.JOBS, "call", f"{__name__}.hold")
+    return Hands()
+
+
+def serve(bells: Queue, hands: Hands, threads: int, stopped: list[str]) -> ThreadWorker:
+    return ThreadWorker(
+        [bells], runtime=hands, threads=threads, stop_sending=lambda: stopped.append("told"),  # type: ignore[arg-type]
+        connection=bells.connection, serializer=bells.serializer, name=f"test-{uuid.uuid4().hex}",
+    )  # fmt: skip
+
+
+def work(worker: ThreadWorker) -> threading.Thread:
+    """Run it beside the test. Signals belong to the main thread: the test asks it to stop itself."""
+    worker._install_signal_handlers = lambda: None  # type: ignore[method-assign]
+    thread = threading.Thread(target=lambda: worker.work(burst=True, logging_level="CRITICAL"), daemon=True)
+    thread.start()
+    return thread
+
+
+@gate("queue.bells")
+def test_a_bell_stays_on_the_queue_until_a_thread_is_free(bells: BellQueue, hands: Hands) -> None:
+    names = [str(uuid.uuid4()) for _ in range(3)]
+    bells.connection.rpush(bells.key, *(queue.bell_id("call", "acme", name, 0) for name in names))
+    thread = work(serve(bells, hands, 2, []))
+    for _ in range(2):
+        assert hands.inside.acquire(timeout=10)
+    assert (hands.began, len(bells)) == (names[:2], 1)
+    hands.leave.set()
+    assert hands.inside.acquire(timeout=10)
+    thread.join(20)
+    assert (hands.began, len(bells), thread.is_alive()) == (names, 0, False)
+
+
+@gate("queue.bells")
+def test_a_job_that_raises_is_logged_without_its_values_and_stops_nothing(
+    bells: BellQueue, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    hands.leave.set()
+    bells.connection.rpush(bells.key, "callXacmeXbadX0", "callXacmeXgoodX0")
+    work(serve(bells, hands, 1, [])).join(20)
+    assert hands.began == ["bad", "good"]
+    assert "ValueError" in caplog.text
+    assert "secret value" not in caplog.text
+
+
+@gate("worker.drain")
+def test_what_was_popped_and_not_begun_is_rung_for_again(
+    bells: BellQueue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung: list[str] = []
+    monkeypatch.setattr("toolsys.worker.ring_all", rung.extend)
+    stopped: list[str] = []
+    worker = serve(bells, hands, 1, stopped)
+    worker._drain()
+    worker._perform(Bell.fetch(queue.bell_id("call", "acme", CALL, 0), bells.connection))
+    assert (rung, stopped, hands.began) == ([queue.bell_id("call", "acme", CALL, 0)], ["told"], [])

@@ -3,7 +3,7 @@
 The bytes are written before their row, the row before the result that refers to it: no row ever lacks its bytes. What
 is never adopted is an orphan of a lost attempt (`toolsys.orphans`). Bytes are sealed and opened whole, so that the
 digest is checked before the first of them is served; the bound on one artifact bounds the memory.
-Model-callable tools cannot read any of it. Source: DESIGN §10, decision record 4.
+Model-callable tools cannot read any of it. Source: DESIGN §10, decision record 6.
 """
 
 import asyncio

@@ -7,7 +7,10 @@ of it counts what the peer makes us read. Only `toolsys.egress` imports this.
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any, Final
 
 import httpcore2
@@ -19,12 +22,29 @@ type Resolver = Callable[[str, int], Awaitable[list[str]]]
 # One address that does not answer may not spend the time of the others.
 CONNECT_SECONDS: Final = 10.0
 MAXIMUM_DIALS: Final = 4
+MAXIMUM_LOOKUPS: Final = 32
 MAXIMUM_HEAD_BYTES: Final = 32_768
 
 
+@cache
+def _resolving() -> ThreadPoolExecutor:
+    """Threads of its own: a lookup that hangs cannot be cancelled, and may not hold up what else uses threads."""
+    return ThreadPoolExecutor(MAXIMUM_LOOKUPS, thread_name_prefix="resolve")
+
+
 async def resolve(host: str, port: int) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_resolving(), look)
     return list(dict.fromkeys(str(info[4][0]) for info in found))
+
+
+@contextmanager
+def _as_lost(lost: type[httpcore2.NetworkError]) -> Iterator[None]:
+    """httpcore2 lets an error of TLS pass that comes after the handshake; nobody above would know it."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise lost(type(error).__name__) from error
 
 
 class MeteredStream(httpcore2.AsyncNetworkStream):
@@ -43,14 +63,16 @@ class MeteredStream(httpcore2.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore2's
         if self._left is not None and self._left <= 0:
             raise EgressRefused("too_large", "more around the answer than in it", was_sent=True)
-        data = await self._inner.read(max_bytes, timeout)
+        with _as_lost(httpcore2.ReadError):
+            data = await self._inner.read(max_bytes, timeout)
         if self._left is not None:
             self._left -= len(data)
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore2's
         self._left = MAXIMUM_HEAD_BYTES
-        await self._inner.write(buffer, timeout)
+        with _as_lost(httpcore2.WriteError):
+            await self._inner.write(buffer, timeout)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

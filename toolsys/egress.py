@@ -347,7 +347,7 @@ def retry_after_seconds(field: str, now: datetime) -> float | None:
         return min(float(text[:12]), MAXIMUM_RETRY_AFTER_SECONDS)
     try:
         moment = parsedate_to_datetime(text[:64])
-    except ValueError:
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+    except (ValueError, OverflowError):
         return None
-    seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
     return min(max(seconds, 0.0), MAXIMUM_RETRY_AFTER_SECONDS)

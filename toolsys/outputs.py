@@ -1,7 +1,7 @@
 """Step 12 in detail: what of a result is kept inline, what becomes an artifact, what a model is shown.
 
 Nothing here is a summary: text is cut head and tail. External text is always enveloped, and it never reaches a
-message. Artifacts are written before the row that refers to them. What is measured how: decision record 3.
+message. Artifacts are written before the row that refers to them. What is measured how: decision record 5.
 Source: TS "Output", DESIGN §10.
 """
 

@@ -8,6 +8,7 @@ the connection stay open.
 import asyncio
 import gzip
 import ipaddress
+import os
 import socket
 import ssl
 import tempfile
@@ -73,6 +74,11 @@ class PublicServer:
                 if what == "script":
                     await write(self.scripts[rest[0]])
                     return
+                if what == "broken_tls":
+                    await write(OK + b"content-length: 1000\r\n\r\n" if rest else b"")
+                    os.write(writer.get_extra_info("socket").fileno(), b"this is no record of TLS" * 10)
+                    await asyncio.sleep(0.05)
+                    return
                 await BEHAVIOURS[what](write, rest[0] if rest else "")
                 is_kept = what == "kept"
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
@@ -137,7 +143,7 @@ RAW = {
     "twice": OK + b"content-encoding: identity, gzip\r\n\r\n" + BOMB,
     "two_fields": OK + b"content-encoding: identity\r\ncontent-encoding: gzip\r\n\r\n" + BOMB,
     "transfer_gzip": OK + b"transfer-encoding: gzip, chunked\r\n\r\n" + BOMB,
-    "declared": OK + b"content-length: 1000000000\r\n\r\n" + BLOCK,
+    "declared": OK + b"content-length: 10000000\r\n\r\n" + BLOCK,
     "over": OK + b"\r\n" + BLOCK,
     "short": OK + b"content-length: 100\r\n\r\nhello",
     "long": OK + b"content-length: 5\r\n\r\nhello and more than that",

@@ -127,7 +127,7 @@ ANSWERS: Final = {
                  "endless/chunk_extensions endless/fields endless/one_line endless/interim",
     "connection_lost": "raw/short raw/conflicting raw/negative raw/hexadecimal raw/digits raw/bad_chunk raw/huge_chunk "
                        "raw/trailers raw/upgrade raw/http09 raw/nonsense raw/nul_field raw/status_99 raw/transfer_gzip "
-                       "drop",
+                       "drop broken_tls broken_tls/body",
 }  # fmt: skip
 TIMED: Final = ("drip/head", "drip/body", "silent")
 
@@ -264,4 +264,4 @@ def _answers() -> Iterator[Row]:
             yield Row(f"answer: {path}", f"https://api.example/{path}", reason, requests=1)
     yield Row("answer: raw/huge_field", "https://api.example/raw/huge_field", "too_large", requests=1)
     for path in TIMED:
-        yield Row(f"answer: {path}", f"https://api.example/{path}", "timeout", requests=1, seconds=0.25)
+        yield Row(f"answer: {path}", f"https://api.example/{path}", "timeout", requests=1, seconds=0.5)

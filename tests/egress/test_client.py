@@ -1,7 +1,9 @@
 """The client beyond the table: what it sends, what it keeps of an answer, and that it leaves the loop to others."""
 
 import asyncio
+import socket
 import ssl
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -14,6 +16,7 @@ from tests.egress.peers import PublicServer, Sink, peers
 from tests.egress.run import Resolver, WatchedNetwork
 from tests.egress.table import PUBLIC
 from tests.spec.requirements import gate
+from toolsys import dialling
 from toolsys.egress import (
     EgressClient,
     EgressCounts,
@@ -183,6 +186,30 @@ def test_a_flood_of_small_chunks_leaves_the_loop_to_others() -> None:
         return max(at_turn.values())
 
     assert played(scene) <= 64
+
+
+@gate("egress.bounded")
+def test_lookups_that_hang_do_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def getaddrinfo(host: str, port: int, **_options: int) -> list[tuple[object, ...]]:
+        if host != "quick.example":
+            released.wait(30)
+        return [(2, 1, 6, "", ("8.8.8.8", port)), (2, 2, 17, "", ("8.8.8.8", port))]
+
+    async def scene() -> list[str]:
+        hanging = [asyncio.create_task(dialling.resolve("slow.example", 443)) for _ in range(16)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(5):
+                elsewhere = await asyncio.get_running_loop().run_in_executor(None, lambda: "free")
+                return [elsewhere, *await dialling.resolve("quick.example", 443)]
+        finally:
+            released.set()
+            await asyncio.gather(*hanging)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert asyncio.run(scene()) == ["free", "8.8.8.8"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def adopted(tenancy: Tenancy, disposition: Disposition) -> list[Artifact]:
 @pytest.mark.parametrize("structured", [
     {"a": "no number"}, {}, None, [], {1: 2}, {("x", "y"): 1}, {"a": datetime(2026, 1, 1, tzinfo=UTC)}, {"a": {1, 2}},
     {"a": b"x"}, object(),
-], ids=repr)  # fmt: skip
+])  # fmt: skip
 def test_a_result_that_does_not_fit_its_schema_failed_and_has_run(
     acme: Tenancy, worker: Runtime, structured: Any
 ) -> None:

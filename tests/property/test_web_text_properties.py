@@ -1,11 +1,13 @@
-"""The text of a page, over any bytes in any charset."""
+"""What a page says, over any bytes in any charset, and when it asks to come again, whatever it writes there."""
 
-from hypothesis import given
+from datetime import UTC, datetime
+
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.spec.requirements import gate
 from toolsys.builtin.web_fetch import NotText, text_of
-from toolsys.egress import HttpAnswer
+from toolsys.egress import MAXIMUM_RETRY_AFTER_SECONDS, HttpAnswer, retry_after_seconds
 
 
 @gate("web.text")
@@ -26,3 +28,14 @@ def test_whatever_bytes_come_in_whatever_charset_they_are_text_or_refused(
     except NotText:
         return
     assert "\0" not in text
+
+
+@gate("web.failures")
+@given(st.lists(st.sampled_from([
+    "Mon,", "30", "31", "Feb", "Nov", "0001", "2026", "9999", "99999999999", "12:00:00", "12:99:00", "GMT", "+9999",
+    "-0000", "+99999999", "-1", "1.5", "inf", "nan", "\u0663", "\x00", "",
+]), max_size=7).map(" ".join))  # fmt: skip
+@example("Feb 99999999999 99999999999 12:00:00 0 EST")
+def test_when_to_come_again_is_bounded_or_unknown(field: str) -> None:
+    seconds = retry_after_seconds(field, datetime(2026, 11, 30, tzinfo=UTC))
+    assert seconds is None or 0 <= seconds <= MAXIMUM_RETRY_AFTER_SECONDS

@@ -218,3 +218,10 @@ def test_a_schema_that_does_not_compile_says_where() -> None:
         compile_schema({"properties": {"a": {"type": "strin"}}})
     with pytest.raises(UnusableSchema, match=r"^/properties/a~1b/pattern: "):
         compile_schema({"properties": {"a/b": {"pattern": "(?=a)"}}})
+
+
+@gate("validation.total")
+@pytest.mark.parametrize("value", [{1: 2}, b"x", {"a": {1}}, {"\ud800": 1}, object()])
+def test_what_is_no_json_is_an_error_of_the_answer(value: Any) -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    assert [error.message for error in output_errors(schema, value)] == ["not a JSON value"]

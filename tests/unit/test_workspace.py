@@ -74,7 +74,7 @@ BAD_PATHS = [
 
 
 @gate("workspace.beneath", "workspace.bounded")
-@pytest.mark.parametrize("path", BAD_PATHS, ids=ascii)
+@pytest.mark.parametrize("path", BAD_PATHS)
 def test_a_path_that_is_not_plain_is_refused_for_every_use(home: Path, path: str) -> None:
     place = at(home)
     assert refusal(lambda: read(place, path)) == "path"

@@ -3,7 +3,7 @@
 What is captured is measured in UTF-8 bytes of the text; what is shown, in the bytes that the text takes inside a JSON
 string, because escaping must not smuggle a text past its budget. A cut never splits a character or an envelope: the
 envelope is closed before the elision line and opened again after it with a fresh nonce. Source: TS "Output: limits,
-truncation, and artifacts", decision record 3.
+truncation, and artifacts", decision record 5.
 """
 
 import json

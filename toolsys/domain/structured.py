@@ -1,7 +1,7 @@
 """A structured result, measured: it is bounded by the tool's limit of its own, whatever text stands beside it.
 
 Where it is too large, its `stdout` and `stderr` are excerpted, so that the exit code beside them stays available;
-else it is left out and its artifact holds it. Pure. Source: TS "Output" (stdout and stderr), decision record 3.
+else it is left out and its artifact holds it. Pure. Source: TS "Output" (stdout and stderr), decision record 5.
 """
 
 import json

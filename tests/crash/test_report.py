@@ -44,7 +44,7 @@ def test_each_finding_names_a_cell_that_is_played() -> None:
 
 def test_writing_replaces_the_section_and_leaves_the_rest(tmp_path: Path) -> None:
     page = tmp_path / "reliability.md"
-    page.write_text(f"# Title\n\nbefore\n\n{report.BEGIN}\nwhat stood here\n{report.END}\n\nafter\n")
+    page.write_text(f"# Title\n\nbefore\n\n{report.BEGIN}\n@@old@@\n{report.END}\n\nafter\n")
     lines = [Result(cell.name, recovery_seconds=[1.2]).as_line() | {"tries": 1} for cell in full(1)]
     lines[0]["faults"] = ["something"]
     found = {
@@ -55,7 +55,7 @@ def test_writing_replaces_the_section_and_leaves_the_rest(tmp_path: Path) -> Non
     text = page.read_text()
     assert text.startswith("# Title\n\nbefore\n\n")
     assert text.endswith("\n\nafter\n")
-    assert "what stood here" not in section(text)
+    assert "@@old@@" not in section(text)
     points, once, more, passed, failed = rows(text)["all"]
     assert (points, once + more, passed, failed) == (len(POINTS), len(lines), len(lines) - 1, 1)
     report.write(found, page)

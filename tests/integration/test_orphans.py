@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import uuid
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -68,7 +69,7 @@ class Place:
 
     def lose(self, point: str) -> Disposition:
         """Run such a call in a worker that dies at a point."""
-        (proposed,) = self.tenancy.propose(("demo.echo", {}))
+        (proposed,) = self.tenancy.propose(("demo.echo", {"text": str(uuid.uuid4())}))
         with pytest.raises(Crash):
             self.tenancy.work(with_tool(self.worker(CrashAt(point)), _crashing_after_write(point)), proposed)
         return proposed

@@ -67,7 +67,7 @@ def test_a_page_goes_through_the_pipeline_as_outside_text(reader: Tenancy, readi
     before = wiring.egress_counts().read().get("answered", 0)
     urls = [f"http://{host}/page", f"http://{host}/gone", f"http://{host}/large", "http://169.254.169.254/latest"]
     proposed = reader.propose(*(("web.fetch", {"url": url}) for url in urls))
-    done = reader.work(reading_worker, proposed[0])
+    done = [reader.work(reading_worker, each)[0] for each in proposed]
     assert [each.reason_code for each in done] == [
         "tool.succeeded", "tool.not_found", "tool.succeeded", "tool.egress_denied",
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """`make sabotage`: sees every named test pass, then plants the defects one by one and sees each turn its tests red.
 
-Two lanes work side by side, each with its own copy and servers. `ARGUMENTS="--only words"` plants some only.
+Two lanes work side by side, each with its own copy and servers. `ARGUMENTS="--only drain,epoch"` plants some only.
 """
 
 import argparse
@@ -55,10 +55,10 @@ def sees_all_pass(defects: Sequence[Defect], lane: Lane) -> bool:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(prog="make sabotage")
-    arguments.add_argument("--only", default="", help="plant the defects whose names hold these words")
+    arguments.add_argument("--only", default="", help="plant the defects whose names hold one of these, by comma")
     arguments.add_argument("--lanes", type=int, default=2)
     asked = arguments.parse_args()
-    defects = [each for each in DEFECTS if asked.only in each.name]
+    defects = [each for each in DEFECTS if any(word in each.name for word in asked.only.split(","))]
     with tempfile.TemporaryDirectory(prefix="sabotage-") as folder:
         lanes: SimpleQueue[Lane] = SimpleQueue()
         made = [Lane(Path(folder) / f"{number}") for number in range(asked.lanes)]

@@ -11,6 +11,7 @@ CLAIM: Final = "tests/contract/store/test_claim.py::"
 WATERMARK: Final = "tests/contract/store/test_watermark.py::"
 SETTLEMENT: Final = "tests/contract/store/test_settlement.py::"
 SWEPT: Final = "tests/contract/store/test_sweep.py::"
+LOCKS: Final = "tests/integration/test_lock_order.py::"
 
 
 def _commit(name: str, says: str, old: str, new: str, *tests: str) -> Defect:
@@ -84,9 +85,7 @@ SQL_DEFECTS: Final = (
     ),
     _commit(
         "run cancellation ignored by the fence", "a cancelled run sends nothing",
-        " AND id = v.run_id AND cancel_requested_at IS NULL FOR SHARE;\n"
-        "    IF NOT FOUND OR v.cancel_requested_at IS NOT NULL",
-        " AND id = v.run_id FOR SHARE;\n    IF NOT FOUND",
+        " AND r.cancel_requested_at IS NULL AND r.id = (", " AND r.id = (",
         WATERMARK + "test_a_cancelled_run_does_not_hold", WATERMARK + "test_a_cancelled_call_does_not_hold",
         "tests/integration/test_recovery.py::test_a_run_cancelled_before_the_watermark_stops_the_call",
     ),
@@ -153,6 +152,35 @@ SQL_DEFECTS: Final = (
         "IF (p->>'lowers_trust')::boolean THEN", "IF false THEN",
         SETTLEMENT + "test_a_result_lowers_what_the_run_has_been_told_and_never_raises_it",
     ),
+    _commit(
+        "call locked before its run", "what changes the run locks it first",
+        "FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_id) FOR NO KEY UPDATE;",
+        "FROM tool_invocations i WHERE false) FOR NO KEY UPDATE;",
+        LOCKS + "test_a_cancellation_and_a_result_do_not_wait_in_a_circle",
+        LOCKS + "test_a_cancellation_and_an_approved_intent_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "call locked before its request", "the end of a held call locks its request first",
+        "a.invocation_id = p_id FOR NO KEY UPDATE;", "false;",
+        LOCKS + "test_a_decision_and_the_end_of_a_held_call_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "two share a run to change it", "what changes the run takes its lock at once",
+        "IF p->'row'->>'status' = 'waiting_for_approval' OR", "IF",
+        LOCKS + "test_two_holds_of_one_run_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "fence locks the call first", "the fence locks the run first",
+        "    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.cancel",
+        "    PERFORM 1 FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE;\n"
+        "    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.cancel",
+        LOCKS + "test_a_cancellation_and_a_watermark_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "attempts not counted", "a claim given back after a failure counts its attempt",
+        "attempt_number = p_attempt, ", "",
+        WATERMARK + "test_a_release_counts_the_attempt_that_comes_next",
+    ),
     defect(
         "lost steps not swept", "a step whose next call was never written is found", SWEEP,
         "WHERE s.completed_at IS NULL AND s.created_at", "WHERE false AND s.created_at",
@@ -165,7 +193,7 @@ SQL_DEFECTS: Final = (
     ),
     defect(
         "decisions not swept", "a decided request is found when its bell is lost", SWEEP,
-        "AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp())", "AND a.expires_at <= clock_timestamp()",
+        "AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp()", "AND (a.expires_at <= clock_timestamp()",
         SWEPT + "test_a_held_call_is_named_once_it_is_decided",
     ),
 )  # fmt: skip

@@ -163,6 +163,7 @@ _CALLS: Final = (
     Requirement("queue.bells", "DESIGN §13", "A job is its id; what is no bell never stops a worker."),
     Requirement("cancel.call", "DESIGN §6", "A call asked to end sends nothing more."),
     Requirement("store.contract", "STYLE §8", "The store in memory answers like the real one, point by point."),
+    Requirement("store.lock_order", "DESIGN §4", "Commits, cancellations and decisions never wait in a circle."),
     Requirement("recovery.older_epoch", "DESIGN §4", "A row of an older database epoch counts as sent until it ends."),
     Requirement("model.search", "issue 3", "No interleaving of workers and adversary breaks an invariant."),
     Requirement("model.races", "issue 3", "Each interleaving that the design names a rule for is decided by it."),

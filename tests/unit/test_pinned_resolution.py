@@ -1,5 +1,6 @@
 """A session resolves against exactly the set that it advertised, whatever the build has besides."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -20,7 +21,8 @@ PINNED, LATER = spec(), spec(name="math.later")
 @pytest.fixture
 def facts() -> Facts:
     world = MemoryWorld()
-    return world.store().read_facts(call_of(world))
+    found = world.store().read_facts(call_of(world))
+    return replace(found, session=replace(found.session, tool_schema_sha256=pin_of([PINNED])[1]))
 
 
 def registry(*, version: str = "1") -> Registry:

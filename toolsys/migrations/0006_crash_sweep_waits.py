@@ -6,7 +6,7 @@ from toolsys.sqlfunctions import InstallFunctions
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0005_model_keep_database_epoch")]
+    dependencies = [("toolsys", "0005_model_commit_points")]
 
     operations = [
         migrations.RunSQL("GRANT CREATE ON SCHEMA public TO toolsys_definer;", migrations.RunSQL.noop),

@@ -3,6 +3,16 @@
 -- Times are clock_timestamp(): now() predates lock waits. The tenant is set in an expression, not a query: it is free.
 -- Planning costs ten times what running costs: plans are made once a connection, and always by index.
 
+-- Whoever locks more than one of them locks the run first, then the approval, then the call: who cancels holds the run and
+-- marks its calls, who decides holds the approval and wakes its call, and a circle would cost one of them its commit.
+CREATE OR REPLACE FUNCTION toolsys_lock_run_of(p_tenant text, p_id uuid) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.id = (
+        SELECT i.run_id FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_id) FOR NO KEY UPDATE;
+    PERFORM 1 FROM approval_requests a WHERE a.tenant_id = p_tenant AND a.invocation_id = p_id FOR NO KEY UPDATE;
+END $$;
+
 -- Steps 7, 8 and every refusal of a new call: the step row, decision, invocation, payload, approval and events.
 CREATE OR REPLACE FUNCTION toolsys_commit_proposal(p_tenant text, p jsonb, p_body bytea, p_arguments bytea)
 RETURNS jsonb LANGUAGE plpgsql
@@ -14,8 +24,13 @@ DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
-    -- FOR SHARE: a cancellation that has returned is seen, one that comes later finds the row written here.
-    SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR SHARE;
+    -- FOR SHARE: a cancellation that has returned is seen, one that comes later finds the row written here. What changes
+    -- the run too takes its lock at once: two who share it could not both go on to change it.
+    IF p->'row'->>'status' = 'waiting_for_approval' OR p->'row'->>'reason_code' = 'tool.policy_denied' THEN
+        SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR NO KEY UPDATE;
+    ELSE
+        SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR SHARE;
+    END IF;
     IF v_run.cancel_requested_at IS NOT NULL AND p->'row'->>'status' IN ('authorized', 'waiting_for_approval') THEN
         RETURN jsonb_build_object('stale', 'cancelled');
     END IF;
@@ -82,6 +97,7 @@ DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    PERFORM toolsys_lock_run_of(p_tenant, (p->>'id')::uuid);
     SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid FOR UPDATE;
     IF v.status <> 'waiting_for_approval' OR v.cancel_requested_at IS NOT NULL THEN
         RETURN jsonb_build_object('stale', 'status');
@@ -161,8 +177,6 @@ END $$;
 CREATE OR REPLACE FUNCTION toolsys_commit_watermark(p_tenant text, p_id uuid, p_epoch int, p_authz_epoch bigint)
 RETURNS text LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-DECLARE
-    v tool_invocations;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     -- FOR SHARE: a switch or a cancellation that has returned is seen.
@@ -174,9 +188,13 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'switch';
     END IF;
-    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE;
-    PERFORM 1 FROM runs WHERE tenant_id = p_tenant AND id = v.run_id AND cancel_requested_at IS NULL FOR SHARE;
-    IF NOT FOUND OR v.cancel_requested_at IS NOT NULL THEN
+    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.cancel_requested_at IS NULL AND r.id = (
+        SELECT i.run_id FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_id) FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN 'cancelled';
+    END IF;
+    PERFORM 1 FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id AND cancel_requested_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
         RETURN 'cancelled';
     END IF;
     UPDATE tool_invocations SET effect_sent_at = coalesce(effect_sent_at, clock_timestamp())
@@ -224,6 +242,11 @@ DECLARE
     v_now timestamptz;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    -- Where the run or the approval changes too.
+    IF p->>'from' = 'waiting_for_approval' OR (p->>'lowers_trust')::boolean OR p ? 'evidence'
+        OR p->>'reason_code' = 'tool.policy_denied' THEN
+        PERFORM toolsys_lock_run_of(p_tenant, (p->>'id')::uuid);
+    END IF;
     UPDATE tool_invocations SET status = p->>'status', outcome_status = p->>'outcome_status',
         reason_code = p->>'reason_code', result = p->'result', error = p->'error',
         output_bytes = (p->>'output_bytes')::bigint, truncated = coalesce((p->>'truncated')::boolean, false),
@@ -297,6 +320,7 @@ DECLARE
     v_run uuid;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    PERFORM toolsys_lock_run_of(p_tenant, p_id);
     UPDATE tool_invocations SET unrecorded_at = clock_timestamp()
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running'
     RETURNING run_id INTO v_run;

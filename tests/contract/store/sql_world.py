@@ -25,7 +25,7 @@ from toolsys.models import (
     Tenant,
     ToolEvent,
 )
-from toolsys.ports import Limits, Store
+from toolsys.ports import Limits
 from toolsys.store import SqlStore
 from toolsys.tenancy import tenant_transaction
 
@@ -44,7 +44,7 @@ class SqlWorld:
     def close(self) -> None:
         self.switch_platform(on=True)
 
-    def store(self, limits: Limits = LIMITS, worker: str = "w1") -> Store:
+    def store(self, limits: Limits = LIMITS, worker: str = "w1") -> SqlStore:
         store = self._tenancy.runtime.store
         assert isinstance(store, SqlStore)
         return replace(store, limits=limits, worker=worker)

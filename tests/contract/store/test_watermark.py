@@ -131,6 +131,14 @@ def test_a_release_leaves_the_watermark_of_an_earlier_attempt(world: World, clai
     assert world.seen(claim.invocation_id).effect_sent_at is not None
 
 
+def test_a_release_counts_the_attempt_that_comes_next(world: World, case: Case, claim: Claim) -> None:
+    store = world.store()
+    assert store.commit_release(claim, Retry(2, 0.0, {"detail": "busy"}))
+    again = claimed(store, case.call, WRITE).claim
+    assert again is not None
+    assert (again.attempt_number, again.epoch) == (2, 2)
+
+
 def test_only_the_present_claim_of_a_running_call_is_released(world: World, case: Case, claim: Claim) -> None:
     store = world.store()
     world.pass_lease(claim.invocation_id)

@@ -1,4 +1,4 @@
-"""Install the commit points again: consuming an approval and claiming keep the row's database epoch."""
+"""Install the commit points again: they keep a row's database epoch, and lock run, approval and call in this order."""
 
 from django.db import migrations
 

@@ -1,7 +1,7 @@
 """Makes a process of the product report its moments, from the outside, and gives it the tools under test.
 
-The store reports its commit points by itself. Around everything else that persists or speaks (rings, wake-ups,
-artifacts, lease renewals, sweeps, decisions) this wraps the public name in the running process; there are no doubles.
+The store and the artifacts report their moments by themselves. Around everything else that persists or speaks (rings,
+wake-ups, lease renewals, sweeps, decisions) this wraps the public name in the running process; there are no doubles.
 """
 
 import threading
@@ -9,14 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from django.core.files.storage import FileSystemStorage
-
 from config import wiring
 from config.management.commands import worker as worker_command
 from tests.crash.points import Role
 from tests.crash.tools import World, crash_tools
 from toolsys import database, decisions, jobs, queue, sweeper, wakeups
-from toolsys.artifacts import StoredArtifacts
 from toolsys.leases import LeaseKeeper
 from toolsys.models import RunStep
 from toolsys.ports import Clock, Limits, Tool
@@ -38,7 +35,6 @@ def report(role: Role, world: World) -> None:
     around(
         wakeups, "wake", probe, "wake", lambda _arguments: getattr(_job, "tenant", ""), before=_is_over, after=_is_over
     )
-    _artifacts(probe)
     _leases(probe)
     if role is Role.SCHEDULER:
         _sweeps(probe)
@@ -94,25 +90,6 @@ def _compose(world: World, probe: PausingProbe) -> None:
     put(wiring, "builtins", with_crash_tools)
     put(wiring, "limits", impatient)
     put(wiring, "probe", lambda: probe)
-
-
-def _artifacts(probe: PausingProbe) -> None:
-    class ToldStorage(FileSystemStorage):
-        def save(self, name: str | None, content: Any, max_length: int | None = None) -> str:
-            tenant = (name or "").split("/", maxsplit=1)[0]
-            probe.reached("before_artifact_blob", tenant)
-            stored = super().save(name, content, max_length)
-            probe.reached("after_artifact_blob", tenant)
-            return stored
-
-    class ToldArtifacts(StoredArtifacts):
-        def save(self, data: bytes, media_type: str, *, claim: Any, trust: Any) -> Any:
-            saved = super().save(data, media_type, claim=claim, trust=trust)
-            probe.reached("after_artifact_row", claim.tenant_id)
-            return saved
-
-    put(wiring, "FileSystemStorage", ToldStorage)
-    put(wiring, "StoredArtifacts", ToldArtifacts)
 
 
 def _leases(probe: PausingProbe) -> None:

@@ -1,8 +1,8 @@
 """The crash points: named moments at which a process of a running system is killed, one row each.
 
-A moment is what a process reports to a probe (`PausingProbe`, `OneShotProbe`): the store's commit points, and what
-`moments` adds around queue, artifacts, leases and sweeps; relay and effect server report theirs. `test_points` holds
-this list against the code. Which state must follow is in `expected`.
+A moment is what a process reports to a probe (`PausingProbe`, `OneShotProbe`): what the store and the artifacts report,
+and what `moments` adds around queue, leases, sweeps and decisions; relay and effect server report theirs.
+`test_points` holds this list against the code. Which state must follow is in `expected`.
 """
 
 from dataclasses import dataclass
@@ -115,9 +115,9 @@ _AROUND_THE_EFFECT: Final = (
     CrashPoint("before_renew", Role.WORKER, "before_renew", Match.ANY, Scenario.SLOW),
     CrashPoint("after_renew", Role.WORKER, "after_renew", Match.ANY, Scenario.SLOW),
     _told("after_answer"),
-    _told("before_artifact_blob", Scenario.LARGE),
-    _told("after_artifact_blob", Scenario.LARGE),
-    _told("after_artifact_row", Scenario.LARGE),
+    _store("before_artifact_blob", scenario=Scenario.LARGE, moment="before_blob"),
+    _store("after_artifact_blob", scenario=Scenario.LARGE, moment="after_blob"),
+    _store("after_artifact_row", scenario=Scenario.LARGE, moment="after_artifact"),
     _store("before_result"),
     _store("before_reset_result", scenario=Scenario.RESET, moment="before_result"),
 )

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.architecture.source import ROOT
+from tests.architecture.source import ROOMS, ROOT, modules
 from tests.crash.expected import CLAIMED, ENDINGS, PHASES, TABLE, Class, Kill
 from tests.crash.points import CONCLUDING, POINTS, SECOND_POINTS, Match
 
@@ -12,6 +12,8 @@ STORE = (ROOT / "toolsys" / "store.py").read_text()
 SQL = "".join(path.read_text() for path in sorted((ROOT / "toolsys" / "sql").glob("*.sql")))
 # Commits that no probe of the store reports: who else persists something of a call, and the moments around it.
 ELSEWHERE = {"toolsys_renew": "renew"}
+# A moment of no call: the collector of orphans has tests of its own.
+NO_CALL = {"before_blob_delete"}
 
 
 def commit_points(source: str) -> set[str]:
@@ -94,6 +96,12 @@ def test_the_store_speaks_to_the_database_past_the_probe_only_to_read() -> None:
     ]
     assert sorted(re.findall(r"toolsys_\w+", " ".join(statements))) == ["toolsys_facts", "toolsys_standing"]
     assert statements.count("statement") == 1, "the one call that the probe stands around"
+
+
+def test_every_other_moment_that_the_product_reports_is_a_crash_point() -> None:
+    reported = {found for path in modules(*ROOMS) for found in re.findall(r'probe\.reached\("(\w+)"', path.read_text())}
+    assert {"before_blob", "after_blob", "after_artifact"} <= reported
+    assert reported - {point.moment for point in POINTS.values()} == NO_CALL
 
 
 def test_every_point_has_its_expectation_and_no_other() -> None:

@@ -84,7 +84,7 @@ PIPELINE_DEFECTS: Final = (
     ),
     defect(
         "unknown outcome retried", "an unknown outcome is uncertain and ends the call", STEPS,
-        "    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and ", "    if (False and ",
+        "    if kind is ToolFailureKind.OUTCOME_UNKNOWN or unanswered:", "    if False:",
         RACES + "test_an_answer_that_leaves_the_outcome_unknown_is_never_retried",
         RECOVERY + "test_a_write_that_times_out_after_the_watermark_is_uncertain",
     ),

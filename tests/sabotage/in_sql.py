@@ -57,8 +57,8 @@ SQL_DEFECTS: Final = (
     ),
     _commit(
         "live lease claimed", "a live lease keeps others away",
-        "(i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))\n      AND p_cap",
-        "i.status = 'running')\n      AND p_cap",
+        "(i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))\n      -- A further",
+        "i.status = 'running')\n      -- A further",
         CLAIM + "test_a_live_lease_keeps_others_away_even_with_the_present_epoch",
         "tests/integration/test_recovery.py::test_the_claim_statement_itself_refuses_a_live_lease",
     ),
@@ -92,15 +92,15 @@ SQL_DEFECTS: Final = (
     _commit(
         "fence without a lease", "a claim whose lease has passed sends nothing",
         "AND id = p_id AND claim_epoch = p_epoch AND status = 'running'\n"
-        "      AND lease_expires_at > clock_timestamp();",
-        "AND id = p_id AND claim_epoch = p_epoch AND status = 'running';",
+        "      AND lease_expires_at > clock_timestamp() AND operation_deadline",
+        "AND id = p_id AND claim_epoch = p_epoch AND status = 'running'\n      AND operation_deadline",
         WATERMARK + "test_a_passed_lease_does_not_hold",
     ),
     _commit(
         "fence without an epoch", "an older claim sends nothing",
         "AND id = p_id AND claim_epoch = p_epoch AND status = 'running'\n"
-        "      AND lease_expires_at > clock_timestamp();",
-        "AND id = p_id AND status = 'running'\n      AND lease_expires_at > clock_timestamp();",
+        "      AND lease_expires_at > clock_timestamp() AND operation_deadline",
+        "AND id = p_id AND status = 'running'\n      AND lease_expires_at > clock_timestamp() AND operation_deadline",
         WATERMARK + "test_an_older_claim_does_not_hold_while_the_next_one_runs",
     ),
     _commit(

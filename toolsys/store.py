@@ -102,8 +102,8 @@ class SqlStore:
             "intent", case.call.name, "SELECT toolsys_commit_approved_intent(%s, %s)",
             (case.call.tenant_id, database.as_json({
                 "id": row.id, "digest": steps.approval_digest(case), "decision": self._decision(case),
-                "authz_epoch": case.facts.authz_epoch, "database_epoch": case.facts.database_epoch,
-                "grace": self.limits.dispatch_grace_seconds, "trace": trace.taken(),
+                "authz_epoch": case.facts.authz_epoch, "grace": self.limits.dispatch_grace_seconds,
+                "trace": trace.taken(),
             })),
         )  # fmt: skip
         return Disposition(row.id, Progress.STALE) if "stale" in answer else row

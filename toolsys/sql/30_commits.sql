@@ -95,7 +95,7 @@ BEGIN
         p->'decision' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
     UPDATE tool_invocations SET status = 'authorized', authorized_at = v_now,
         policy_decision_id = (p->'decision'->>'id')::uuid,
-        authz_epoch = (p->>'authz_epoch')::bigint, database_epoch = (p->>'database_epoch')::bigint,
+        authz_epoch = (p->>'authz_epoch')::bigint,
         dispatch_after = v_now + make_interval(secs => (p->>'grace')::float),
         step_trace = step_trace || coalesce(p->'trace', '[]')
     WHERE tenant_id = p_tenant AND id = v.id RETURNING * INTO v;
@@ -104,6 +104,8 @@ BEGIN
     RETURN jsonb_build_object('id', v.id);
 END $$;
 
+-- Neither this nor a consumed approval makes a row younger: it keeps the database epoch that it was first written in, so
+-- that a worker that dies before it has concluded leaves the row counted as sent.
 -- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled.
 CREATE OR REPLACE FUNCTION toolsys_commit_claim(p_tenant text, p_id uuid, p_epoch int, p_worker text,
     p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int, p_group_cap int)
@@ -117,9 +119,7 @@ BEGIN
     UPDATE tool_invocations i SET status = 'running', claim_epoch = i.claim_epoch + 1, claimed_by = p_worker,
         lease_expires_at = clock_timestamp() + make_interval(secs => p_lease),
         operation_deadline = least(p_deadline, clock_timestamp() + make_interval(secs => i.timeout_seconds)),
-        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,
-        database_epoch = CASE WHEN i.effect_sent_at IS NULL THEN p.database_epoch ELSE i.database_epoch END
-    FROM platform_state p
+        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch
     WHERE i.tenant_id = p_tenant AND i.id = p_id AND i.claim_epoch = p_epoch AND i.claim_epoch < p_max_claims
       AND i.suspended_kind IS NULL AND i.cancel_requested_at IS NULL
       AND (i.status = 'authorized' OR (i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))

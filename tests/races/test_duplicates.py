@@ -52,8 +52,7 @@ def through_service(tenancy: Tenancy) -> Submit:
         try:
             found = tenancy.propose(call, step=step)
         except Problem as problem:
-            assert problem.reason_code == "step.conflict"
-            return Answer(CONFLICT)
+            return Answer(CONFLICT if problem.reason_code == "step.conflict" else problem.reason_code)
         return Answer(ACCEPTED, all(each.is_replay for each in found), tuple(str(each.invocation_id) for each in found))
 
     return submit
@@ -305,15 +304,13 @@ def test_a_job_and_a_ring_of_the_sweeper_together_run_once(
     rung = swept(acme, proposed)
     assert len(rung) == 1
     bell = queue.bell_id("call", acme.id, proposed.invocation_id, 0)
-    delivered(tool.installed_in(worker), (rung + [bell]) * (crowd // 2))
+    delivered(tool.installed_in(worker), [*rung, bell] * (crowd // 2))
     once(acme, tool, proposed)
 
 
 @gate("dedup.delivered_twice")
 @pytest.mark.parametrize("crowd", CROWDS)
-def test_bells_for_a_step_and_for_its_calls_together_keep_the_order(
-    acme: Tenancy, worker: Runtime, crowd: int
-) -> None:
+def test_bells_for_a_step_and_for_its_calls_together_keep_the_order(acme: Tenancy, worker: Runtime, crowd: int) -> None:
     """A write before a read: one after the other, each once, whoever is rung for what."""
     write, read = Scripted.write(DONE), Scripted.echo(DONE)
     runtime = read.installed_in(write.installed_in(worker))

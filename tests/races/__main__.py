@@ -1,0 +1,57 @@
+"""`make races`: every race in its long form, with a line of progress for each; ends with `N passed, N failed`.
+
+Arguments are pytest's. The long form stops processes, Valkey and a durable PostgreSQL cluster under `.data/races`.
+"""
+
+import sys
+import time
+from typing import Any
+
+import pytest
+
+
+class Progress:
+    """Counts tests, not phases: a test that passes and cannot be taken down has failed."""
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.failed: set[str] = set()
+        self._total = 0
+        self._begun = time.monotonic()
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        self._total = len(session.items)
+        print(f"{self._total} races", flush=True)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self._fail(report)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self._fail(report)
+        elif report.when == "teardown" and report.nodeid not in self.failed:
+            self.passed.add(report.nodeid)
+        if report.when == "teardown":
+            state = "FAILED" if report.nodeid in self.failed else "passed"
+            done, name = len(self.passed | self.failed), report.nodeid.partition("races/")[2]
+            print(f"{done:4d} of {self._total}  {time.monotonic() - self._begun:6.0f} s  {state}  {name}", flush=True)
+
+    def _fail(self, report: Any) -> None:
+        self.passed.discard(report.nodeid)
+        self.failed.add(report.nodeid)
+        print(f"\n{report.longreprtext}\n", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Return 0 where there were races and all of them passed."""
+    progress = Progress()
+    chosen = arguments or ["tests/races"]
+    own = ("-o", "addopts=", "-p", "tests.servers", "-p", "no:terminal", "-p", "no:randomly", "-p", "no:cacheprovider")
+    pytest.main([*own, *chosen], [progress])
+    print(f"{len(progress.passed)} passed, {len(progress.failed)} failed", flush=True)
+    return 1 if progress.failed or not progress.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -24,6 +24,7 @@ from django.db import connections
 from config import embedded
 from config.databases import parse_database_url
 from config.embedded_places import find_places
+from config.supervisor import dies_with_parent
 from tests.integration.processes import is_alive
 from tests.races import actor
 from tests.races.relay import Relay
@@ -48,9 +49,10 @@ def until(is_so: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS
 class Ground:
     """Open it in the main thread; one at a time on a machine, by the data folder's lock."""
 
-    def __init__(self, lease_seconds: float = 1.0, sweep_seconds: float = 0.5) -> None:
+    def __init__(self, lease_seconds: float = 1.0, sweep_seconds: float = 0.5, *, folder: Path = FOLDER) -> None:
         self.lease_seconds = lease_seconds
-        self._servers = embedded.start(FOLDER / "servers", durable=True)
+        self._folder = folder
+        self._servers = embedded.start(folder / "servers", durable=True)
         self._run = Path(tempfile.mkdtemp(prefix="races-"))
         self.gates = self._run / "gates"
         self.gates.mkdir()
@@ -68,7 +70,7 @@ class Ground:
             **os.environ, **urls, **through, "TOOLSYS_LEASE_SECONDS": str(lease_seconds), "TOOLSYS_DEMO": "1",
             "TOOLSYS_SWEEP_SECONDS": str(sweep_seconds), "TOOLSYS_WORKER_THREADS": "4", "LOG_LEVEL": "WARNING",
             "TOOLSYS_PROBE_DIR": str(self.gates), actor.EFFECTS: str(self._run / "effects.jsonl"),
-            actor.JOBS: str(self.jobs), "TOOLSYS_DATA_DIR": str(FOLDER / "files"),
+            actor.JOBS: str(self.jobs), "TOOLSYS_DATA_DIR": str(folder / "files"),
         }  # fmt: skip
         subprocess.run(
             [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"],
@@ -113,7 +115,10 @@ class Ground:
 
     def run(self, argv: list[str], name: str) -> int:
         with self.log_path(name).open("ab") as log:
-            child = subprocess.Popen(argv, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
+            child = subprocess.Popen(
+                argv, cwd=ROOT, env=self.environment, stdout=log, stderr=log,
+                preexec_fn=dies_with_parent(signal.SIGKILL),
+            )  # fmt: skip
         self._children[child.pid] = child
         return child.pid
 
@@ -222,4 +227,4 @@ class Ground:
         connection.execute_command("WAITAOF", 1, 0, 5_000)
 
     def _valkey_data(self) -> Path:
-        return find_places(FOLDER / "servers").valkey_data
+        return find_places(self._folder / "servers").valkey_data

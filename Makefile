@@ -2,11 +2,13 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench lint lock clean-data
+.PHONY: help up test demo bench races soak lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
 ARGUMENTS =
+CALLS = 5000
+SEED = 1
 
 help:
 	@printf '%s\n' \
@@ -14,6 +16,8 @@ help:
 	  'make test        run the whole test suite on servers of its own (ARGUMENTS="-k name")' \
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
+	  'make races       races, zombies and lost servers in their long form (ARGUMENTS="-k zombies")' \
+	  'make soak        calls while workers are killed and servers restarted (CALLS=5000 SEED=1)' \
 	  'make lint        style, types, import contracts, missing migrations' \
 	  'make lock        write the lock files anew from pyproject.toml' \
 	  'make clean-data  delete the data of `make up` and of the tests'
@@ -33,6 +37,14 @@ demo:
 bench:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) tests/bench/calls.py $(ARGUMENTS)
+
+races:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.races $(ARGUMENTS)
+
+soak:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.races.soak --calls $(CALLS) --seed $(SEED)
 
 lint:
 	@sh config/environment.sh tests/requirements.lock

@@ -46,7 +46,7 @@ class Progress:
 def main(arguments: list[str]) -> int:
     """Return 0 where there were races and all of them passed."""
     progress = Progress()
-    chosen = arguments or ["tests/races"]
+    chosen = arguments if any(each.startswith("tests/") for each in arguments) else ["tests/races", *arguments]
     own = ("-o", "addopts=", "-p", "tests.servers", "-p", "no:terminal", "-p", "no:randomly", "-p", "no:cacheprovider")
     pytest.main([*own, *chosen], [progress])
     print(f"{len(progress.passed)} passed, {len(progress.failed)} failed", flush=True)

@@ -1,7 +1,7 @@
 """A process of the product with the race tools: `python -m tests.races.actor worker|scheduler`.
 
 It runs `manage.py worker` and `manage.py scheduler` as they stand. From outside it wraps two public names, so that a
-test can see a job begin and end, and hold the sweeper between its question and its rings. `application` is the web's.
+test can see a job begin and end, and hold the sweeper between its question and its rings.
 """
 
 import json
@@ -26,23 +26,6 @@ def install() -> None:
         return [*builtins(clock), *race_tools(World(Path(os.environ[EFFECTS])), wiring.probe())]
 
     wiring.builtins = with_race_tools
-
-
-def application(environ: Any, start_response: Any) -> Any:
-    """The web process's WSGI application, composed with the race tools."""
-    return _site()(environ, start_response)
-
-
-_sites: list[Any] = []
-
-
-def _site() -> Any:
-    if not _sites:
-        from config.wsgi import application as site
-
-        install()
-        _sites.append(site)
-    return _sites[0]
 
 
 def _around(owner: Any, name: str, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:

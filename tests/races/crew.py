@@ -67,7 +67,7 @@ class Crew:
         connection = queue.call_queue().connection
         for client in connection.client_list():
             if client["cmd"] == "blpop":
-                connection.execute_command("CLIENT", "KILL", "ID", client["id"])
+                connection.client_kill_filter(_id=client["id"])
         try:
             return deed()
         finally:

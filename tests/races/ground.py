@@ -171,12 +171,12 @@ class Ground:
             return found.fetchall() if found.description else []
 
     def terminate_backends(self) -> int:
-        """End every connection of the application, workers' and ours alike."""
+        """End every connection of the application, workers' and ours alike; ours are made anew."""
         found = self.ask(
             "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity"
             " WHERE usename IN ('toolsys_app', 'toolsys_operator') AND pid <> pg_backend_pid()"
         )  # fmt: skip
-        connections.close_all()
+        self._drop_connections()
         return int(found[0][0])
 
     def stop_postgres(self, how: str) -> None:
@@ -223,8 +223,7 @@ class Ground:
 
     def settle_queue_file(self) -> None:
         """Wait until the queue's file holds what the queue holds: it is synced every second."""
-        connection = queue.call_queue().connection
-        connection.execute_command("WAITAOF", 1, 0, 5_000)
+        queue.call_queue().connection.execute_command("WAITAOF", 1, 0, 5_000)  # type: ignore[no-untyped-call]
 
     def _valkey_data(self) -> Path:
         return find_places(self._folder / "servers").valkey_data

@@ -127,7 +127,8 @@ class Client:
 
     def submit(self, kind: str, number: int) -> str:
         """Return the invocation's id. Raises: NotAccepted."""
-        call = {"call_id": "a", "name": tool_name(kind), "arguments": {"text": f"{number}"}}
+        seconds = number * 7_919 % 200 / 100  # up to two: at every moment some are running
+        call = {"call_id": "a", "name": tool_name(kind), "arguments": {"text": f"{number}", "seconds": seconds}}
         for _ in range(3):
             if not self._run:
                 self._open()

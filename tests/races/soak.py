@@ -28,7 +28,8 @@ ENVIRONMENT: Final = {
 }  # fmt: skip
 KINDS: Final = ("read", "repeatable", "keyed", "once")
 LEASE_SECONDS, SWEEP_SECONDS = 2.0, 0.5
-WORKERS, CLIENTS = 2, 8
+WORKERS, CLIENTS = 2, 12
+WARM_UP: Final = 60  # until every thread has had its connections
 QUIET_SECONDS: Final = 300.0
 FILES_TOLERATED: Final = 5
 DISTURBANCES: Final = (
@@ -50,7 +51,7 @@ class Scene:
         self.disturbances: Counter[str] = Counter()
         argv = (
             *("--interface", "wsgi", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"),
-            *("--blocking-threads", "16", "--no-ws", "--log-level", "error", "tests.races.actor:application"),
+            *("--blocking-threads", "16", "--no-ws", "--log-level", "error", "tests.races.site:application"),
         )
         self.web = self.ground.run([sys.executable, "-m", "granian", *argv], "web")
         self.workers = [self.ground.spawn("worker") for _ in range(WORKERS)]
@@ -114,7 +115,7 @@ def play(scene: Scene, calls: int) -> dict[str, Any]:
     from tests.races.load import Load
 
     load = Load(scene.port, calls, CLIENTS)
-    load.begin(min(100, calls // 4))
+    load.begin(min(WARM_UP, calls // 4))
     load.wait_until_submitted()
     time.sleep(2 * LEASE_SECONDS)
     before, begun = scene.open_files(), time.monotonic()

@@ -25,8 +25,10 @@ from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.results import TextPart, ToolFailureKind, ToolResult
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import OutcomeStatus
+from toolsys.kept import Kept
 from toolsys.models import Agent, PlatformState, Resolution, Tenant, WorkerProof
 from toolsys.ports import NotAvailable, Runtime
+from toolsys.store import SqlStore
 from toolsys.tenancy import tenant_transaction
 
 DONE = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"text": "x"})
@@ -78,8 +80,9 @@ def test_who_acts_changed_while_the_facts_were_read(
 
     tool = Scripted.write(DONE)
     held = approved_write(acme)
-    assert isinstance(worker.store, type(acme.runtime.store))
-    fresh = replace(worker, store=replace(worker.store, standings=type(worker.store.standings)(8)))  # type: ignore[type-var]
+    store = worker.store
+    assert isinstance(store, SqlStore)
+    fresh = replace(worker, store=replace(store, standings=Kept(8)))
     monkeypatch.setattr(database, "call", interposed)
     (ended,) = acme.work(tool.installed_in(fresh), held)
     assert (ended.outcome_status, ended.reason_code) == (OutcomeStatus.DENIED, "policy.agent.not_enabled")

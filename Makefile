@@ -2,11 +2,13 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-values crash crash-ci reliability egress model sabotage lint lock clean-data
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress model sabotage races soak lint lock \
+  clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
 ARGUMENTS =
+CALLS = 5000
 SEED =
 
 help:
@@ -22,6 +24,8 @@ help:
 	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
+	  'make races       races, zombies and lost servers in their long form (ARGUMENTS="-k zombies")' \
+	  'make soak        calls while workers are killed and servers restarted (CALLS=5000 SEED=1)' \
 	  'make lint        style, types, import contracts, missing migrations' \
 	  'make lock        write the lock files anew from pyproject.toml' \
 	  'make clean-data  delete the data of `make up` and of the tests'
@@ -71,6 +75,14 @@ model:
 sabotage:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.sabotage $(ARGUMENTS)
+
+races:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.races $(ARGUMENTS)
+
+soak:
+	@sh config/environment.sh tests/requirements.lock
+	@seed="$(SEED)"; exec $(PYTHON_IN_VENV) -m tests.races.soak --calls $(CALLS) --seed "$${seed:-1}"
 
 lint:
 	@sh config/environment.sh tests/requirements.lock

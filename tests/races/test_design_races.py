@@ -290,7 +290,7 @@ def test_an_attempt_that_ends_without_a_result_after_an_earlier_one_was_sent_is_
         services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id, runtime=acme.runtime)
     if then == "switched_off":
         of_tenant(acme, is_enabled=False)
-    (ended,) = acme.work(runtime, call)
+    ended = acme.work_later(runtime, call)
     assert (ended.outcome_status, ended.reason_code) == (OutcomeStatus.UNCERTAIN, "tool.outcome_unknown")
     assert len(tool.sent) == 1
 
@@ -302,7 +302,7 @@ def test_a_repeatable_write_is_sent_again_under_its_first_watermark_and_key(acme
     call = repeatable_write(acme, tool)
     acme.work(runtime, call)
     first = row_of(acme, call).effect_sent_at
-    (ended,) = acme.work(runtime, call)
+    ended = acme.work_later(runtime, call)
     assert (ended.outcome_status, row_of(acme, call).effect_sent_at) == (OutcomeStatus.SUCCEEDED, first)
     assert len({context.idempotency_key for _, context in tool.sent}) == 1
 
@@ -377,7 +377,7 @@ def test_a_retry_that_is_cancelled_is_not_tried(acme: Tenancy, worker: Runtime, 
         cancel()
         (ended,) = acme.work(runtime, call)
     else:
-        (ended,) = acme.work(at(runtime, moment, cancel), call)
+        ended = acme.work_later(at(runtime, moment, cancel), call)
     assert (ended.outcome_status, len(tool.sent)) == (OutcomeStatus.UNCERTAIN, 1)
 
 

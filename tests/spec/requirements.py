@@ -182,6 +182,8 @@ _API: Final = (
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
     Requirement("policy.matrix", "DESIGN §5", "The matrix is total, and untrusted content never loosens a verdict."),
+    Requirement("policy.golden", "issue Policy", "Every cell of the matrix is in one reviewed file."),
+    Requirement("policy.rules", "DESIGN §5", "Block wins, equal rules have no order, loosening needs the profile."),
     Requirement("house.direction", "STYLE §1", "Imports and foreign keys point down only, without a cycle."),
     Requirement("house.light_web", "STYLE §1", "Importing the web process never imports the MCP SDK."),
     Requirement("house.files", "STYLE §2", "Files keep their size, their names and their first words."),

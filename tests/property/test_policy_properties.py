@@ -52,7 +52,7 @@ def test_making_a_rule_stricter_never_loosens(
 ) -> None:
     before = decided(call, found, profile).verdict
     for index, match in enumerate(found):
-        stricter = data.draw(verdicts.filter(lambda verdict, at=match.verdict: verdict.rank >= at.rank))
+        stricter = data.draw(verdicts).stricter(match.verdict)
         tightened = RuleMatch(match.rule, stricter, match.priority, match.is_certain)
         after = decided(call, [*found[:index], tightened, *found[index + 1 :]], profile).verdict
         assert after.rank >= before.rank

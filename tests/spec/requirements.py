@@ -189,6 +189,7 @@ _API: Final = (
     Requirement("policy.permissions", "GW Manifest", "Tools that a tenant or agent may not use are not in a run."),
     Requirement("policy.switches", "DESIGN §4", "Nothing passes the watermark after a switch has returned."),
     Requirement("policy.epoch", "DESIGN §4", "Whatever changes a verdict raises the authorization epoch."),
+    Requirement("policy.dry_run", "issue Policy", "A dry run foresees each call and writes nothing."),
     Requirement("house.direction", "STYLE §1", "Imports and foreign keys point down only, without a cycle."),
     Requirement("house.light_web", "STYLE §1", "Importing the web process never imports the MCP SDK."),
     Requirement("house.files", "STYLE §2", "Files keep their size, their names and their first words."),

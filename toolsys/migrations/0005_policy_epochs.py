@@ -1,4 +1,7 @@
-"""Authorization epochs also rise with new rows, with what rules call agents and principals, and with the platform."""
+"""Authorization epochs also rise with new rows, with what rules call agents and principals, and with the platform.
+
+An ending that policy decided keeps its decision, in a worker too.
+"""
 
 from django.db import migrations
 
@@ -23,6 +26,6 @@ class Migration(migrations.Migration):
     dependencies = [("toolsys", "0004_breaker_functions")]
 
     operations = [
-        InstallFunctions(["10_guards.sql"], is_first=False),
+        InstallFunctions(["10_guards.sql", "30_commits.sql"], is_first=False),
         migrations.RunSQL(CREATE, DROP),
     ]

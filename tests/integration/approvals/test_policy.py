@@ -18,7 +18,7 @@ from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.spec import SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.domain.trust import TrustLevel
-from toolsys.models import Agent, ApprovalRequest, PlatformState, PolicyDecision, Principal, Tenant
+from toolsys.models import Agent, ApprovalRequest, Invocation, PlatformState, PolicyDecision, Principal, Tenant
 from toolsys.ports import Runtime
 from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
@@ -251,3 +251,13 @@ def test_a_rule_written_after_approval_ends_the_held_call(acme: Tenancy, author:
     acme.work(worker, held)
     call = acme.call(held)
     assert (call.status, call.reason_code, call.effect_sent) == ("denied", "policy.rule.block", False)
+    with tenant_transaction(acme.id):
+        stored = list(PolicyDecision.objects.filter(invocation_id=held.invocation_id).order_by("created_at"))
+        row = Invocation.objects.get(pk=held.invocation_id)
+    assert [(each.verdict, each.rule) for each in stored] == [
+        ("require_expert_approval", "matrix"), ("block", "r@1"),
+    ]  # fmt: skip
+    assert row.policy_decision_id == stored[-1].pk
+    assert stored[-1].user_context == {
+        "principal": str(acme.principal.id), "agent": "assistant", "profile": "default", "environment": "production",
+    }  # fmt: skip

@@ -31,14 +31,15 @@ class RuleGate:
         if blocked is not None:
             code, rule = blocked
             return Decision(PolicyVerdict.BLOCK, code, action.classification.risk, rule)
-        return judged(action, facts, ruleset)
+        subject = Subject.of(action, agent=facts.agent.name, principal=facts.principal.external_id, now=facts.now)
+        return judged(action, subject, ruleset, facts.session.profile)
 
 
-def judged(action: ProposedAction, facts: Facts, ruleset: Ruleset) -> Decision:
+def judged(action: ProposedAction, subject: Subject, ruleset: Ruleset, profile_name: str) -> Decision:
     """Return the verdict of matrix, tenant rules and trust rules: what a draft of rules can change."""
     matrix = rules.matrix_decision(action)
-    matches = ruleset.matches(Subject.of(action, facts))
-    profile = ruleset.profile(facts.session.profile)
+    matches = ruleset.matches(subject)
+    profile = ruleset.profile(profile_name)
     ruled = rules.ruled_decision(matrix, matches, action.classification.side_effect, profile)
     found = rules.stricter(ruled, rules.trust_decision(action))
     return found if found is ruled else replace(found, matched=ruled.matched)

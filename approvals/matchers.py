@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from approvals import conditions
 from approvals.conditions import CompiledCondition, Condition
 from approvals.rules import RuleMatch
-from toolsys.domain.calls import Facts, ProposedAction
+from toolsys.domain.calls import ProposedAction
 from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.domain.trust import TrustLevel, lowest
@@ -103,15 +103,15 @@ class Subject:
     _local: dict[str, datetime] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, action: ProposedAction, facts: Facts) -> "Subject":
+    def of(cls, action: ProposedAction, *, agent: str, principal: str, now: datetime) -> "Subject":
+        """`agent` is its name, `principal` its external id."""
         found = action.classification
         given = [action.argument_trust.get(name, TrustLevel.EXTERNAL_UNTRUSTED) for name in action.arguments]
         trust = lowest(given, default=TrustLevel.PLATFORM)
         labels = (
-            action.server_id, found.side_effect, found.risk, action.origin_trust, trust, facts.agent.name,
-            facts.principal.external_id,
+            action.server_id, found.side_effect, found.risk, action.origin_trust, trust, agent, principal,
         )  # fmt: skip
-        return cls(action.tool_name, labels, action.arguments, facts.now)
+        return cls(action.tool_name, labels, action.arguments, now)
 
     def local(self, timezone: str) -> datetime:
         """Return the moment of the call in a time zone; rules mostly share theirs."""

@@ -189,6 +189,8 @@ _API: Final = (
     Requirement("policy.permissions", "GW Manifest", "Tools that a tenant or agent may not use are not in a run."),
     Requirement("policy.switches", "DESIGN §4", "Nothing passes the watermark after a switch has returned."),
     Requirement("policy.epoch", "DESIGN §4", "Whatever changes a verdict raises the authorization epoch."),
+    Requirement("policy.explain", "issue Policy", "Of each of the fourteen steps: what it saw, and what decided."),
+    Requirement("policy.replay", "issue Policy", "A draft over recorded calls says which verdicts change."),
     Requirement("policy.dry_run", "issue Policy", "A dry run foresees each call and writes nothing."),
     Requirement("house.direction", "STYLE §1", "Imports and foreign keys point down only, without a cycle."),
     Requirement("house.light_web", "STYLE §1", "Importing the web process never imports the MCP SDK."),

@@ -16,7 +16,7 @@ from approvals.rules import RuleMatch
 from approvals.ruleset import Permission, Ruleset
 from tests.spec.requirements import gate
 from tests.unit.test_policy_rules import action
-from toolsys.domain.calls import AgentFacts, Facts, KeyFacts, RunFacts, SessionFacts
+from toolsys.domain.calls import AgentFacts, Facts, KeyFacts, ProposedAction, RunFacts, SessionFacts
 from toolsys.domain.context import Principal
 from toolsys.domain.spec import Classification, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict, RunStatus
@@ -37,10 +37,14 @@ def facts(**changes: Any) -> Facts:
     return Facts(**{**given, **changes})
 
 
+def subject_of(call: ProposedAction) -> Subject:
+    return Subject.of(call, agent="assistant", principal="ann", now=MONDAY)
+
+
 def judged(match: dict[str, Any], **changes: Any) -> RuleMatch | None:
     rule = matchers.compiled(Rule.model_validate({"name": "r", "verdict": "block", "match": match}))
     call = action(**{"tool_name": "mcp.mail.send", "server_id": "mail", **changes})
-    found = Ruleset((rule,)).matches(Subject.of(call, facts()))
+    found = Ruleset((rule,)).matches(subject_of(call))
     return found[0] if found else None
 
 
@@ -129,8 +133,8 @@ def test_a_rule_that_says_nothing_sure_is_refused(rule: dict[str, Any]) -> None:
 @gate("policy.matchers")
 def test_a_stored_rule_that_cannot_be_read_blocks_everything() -> None:
     broken = matchers.read("later", 4, {"verdict": "allow", "priority": 1, "match": {"moon_phase": ["full"]}})
-    found = port.judged(action(classification=Classification(side_effect=SideEffectClass.NONE)), facts(),
-                        Ruleset((broken,)))  # fmt: skip
+    call = action(classification=Classification(side_effect=SideEffectClass.NONE))
+    found = port.judged(call, subject_of(call), Ruleset((broken,)), "default")
     assert (found.verdict, found.reason_code, found.rule) == (
         PolicyVerdict.BLOCK, "policy.rule.unreadable", "later@4"
     )  # fmt: skip

@@ -4,6 +4,7 @@ One transaction each; who may call is the edge's to check. Triggers raise the au
 passes the watermark on older facts once a call here has returned. Source: DESIGN §4 and §5.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -46,6 +47,31 @@ def save_rule(
             verdict=rule.verdict, match=rule.match.model_dump(mode="json", exclude_defaults=True), note=note.strip(),
             owner=owner or user, author=user,
         )  # fmt: skip
+
+
+def apply_rules(
+    *, tenant_id: str, user: Any, rules: Sequence[matchers.Rule], note: str = ""
+) -> list[PolicyRuleVersion]:
+    """Write a version of each rule that says something new, all or none. Rules that are not listed stay.
+
+    Raises: Problem (request.invalid).
+    """
+    with tenant_transaction(tenant_id):
+        _lock(tenant_id)
+        known = {row.rule.name: _said(row) for row in policy_selectors.newest_versions() if row.is_active}
+        written = []
+        for rule in rules:
+            match = rule.match.model_dump(mode="json", exclude_defaults=True)
+            if known.get(rule.name) != (rule.priority, rule.verdict, match):
+                written.append(save_rule(
+                    tenant_id=tenant_id, user=user, name=rule.name, verdict=rule.verdict, match=match,
+                    priority=rule.priority, note=note,
+                ))  # fmt: skip
+        return written
+
+
+def _said(row: PolicyRuleVersion) -> tuple[int, str, JsonObject]:
+    return row.priority, row.verdict, row.match
 
 
 def throw_switch(

@@ -84,7 +84,8 @@ def _explained(record: _Record, number: int) -> Explained:
     saw, decided = _SAID[number](record)
     if is_deciding and row.reason_code and end < 14:
         detail = (row.error or {}).get("detail", "")
-        decided = f"refused: {row.reason_code}" + (f" ({detail})" if detail else "")
+        refused = f"refused: {row.reason_code}" + (f" ({detail})" if detail else "")
+        decided = f"{refused}; {decided}" if number == 6 and record.decisions else refused
     return Explained(number, STEP_NAMES[number], times, saw, decided, is_deciding)
 
 

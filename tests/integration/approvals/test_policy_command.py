@@ -145,3 +145,36 @@ def test_a_draft_that_cannot_be_read_is_refused(
     file.write_text(text)
     with pytest.raises(CommandError):
         policy("replay", str(file), "--tenant", acme.id, *arguments)
+
+
+@gate("policy.rules")
+def test_a_file_of_rules_is_applied_once(acme: Tenancy, author: Any, tmp_path: Path) -> None:
+    file = tmp_path / "rules.json"
+    rules: list[dict[str, Any]] = [
+        {"name": "no", "verdict": "block", "match": {"tools": ["demo.*"]}},
+        {"name": "see", "verdict": "observe"},
+    ]
+    file.write_text(json.dumps({"rules": rules}))
+    arguments = ("apply", str(file), "--tenant", acme.id, "--by", author.username)
+    assert policy(*arguments).splitlines() == ["no@1 block", "see@1 observe", "2 rules written, 0 as they were"]
+    assert acme.propose(WRITE)[0].reason_code == "policy.rule.block"
+    rules[0]["priority"] = 4
+    file.write_text(json.dumps(rules))
+    assert policy(*arguments).splitlines() == ["no@2 block", "1 rules written, 1 as they were"]
+    with pytest.raises(CommandError, match="no active user"):
+        policy("apply", str(file), "--tenant", acme.id, "--by", "nobody")
+
+
+@gate("policy.switches")
+def test_switches_are_thrown_from_a_terminal(acme: Tenancy, author: Any) -> None:
+    by = ("--tenant", acme.id, "--by", author.username, "--note", "drill")
+    for kind, target in (("tool", "demo.external_write"), ("key", str(acme.key.id)), ("tenant", "")):
+        assert f"{kind} is off" in policy("switch", kind, "off", "--target", target, *by)
+        assert acme.propose(("demo.external_write", {"line": kind}))[0].reason_code == "policy.switch.off"
+        assert f"{kind} is on" in policy("switch", kind, "on", "--target", target, *by)
+    assert acme.propose(WRITE)[0].state == "held"
+    for wrong in (("tool", "off"), ("key", "off", "--target", "x"), ("server", "off", "--target", "x" * 201)):
+        with pytest.raises(CommandError):
+            policy("switch", *wrong, *by)
+    with pytest.raises(CommandError, match=r"request\.not_found"):
+        policy("switch", "tenant", "off", "--tenant", "none", "--by", author.username)

@@ -1,49 +1,83 @@
-"""The policy and approval ports: switches, flag and manifest first, then matrix and trust rules.
+"""The policy and approval ports: switches, flag and manifest first, then matrix, tenant rules and trust rules.
 
-Reads only the facts that it is handed, so that a verdict can be recomputed. Source: DESIGN §5.
+Judges by the facts that it is handed and by the tenant's rules of their authorization epoch, so that a verdict can be
+recomputed. Scopes are step 3 of the pipeline. Source: DESIGN §5.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from approvals import rules
+from approvals.matchers import Subject
+from approvals.ruleset import Ruleset, SwitchKind, Terms
 from toolsys.domain.calls import Decision, Facts, ProposedAction
 from toolsys.domain.states import PolicyVerdict
 from toolsys.ports import ApprovalTerms
 
+ReadRuleset = Callable[[str, int], Ruleset]
 
-class MatrixGate:
-    """Implements `ports.PolicyGate`."""
+
+@dataclass(frozen=True, slots=True)
+class RuleGate:
+    """Implements `ports.PolicyGate`. `read` returns the rules of a tenant as of an authorization epoch."""
+
+    read: ReadRuleset
 
     def evaluate(self, action: ProposedAction, facts: Facts) -> Decision:
-        """Global switch, tenant's flag, manifest, matrix, trust rules, in this order; the first block ends it."""
-        blocked = _blocked(action, facts)
+        """Switches, the tenant's flag, manifest, matrix, tenant rules, trust rules, in this order."""
+        ruleset = self.read(facts.tenant_id, facts.authz_epoch)
+        blocked = _blocked(action, facts, ruleset)
         if blocked is not None:
             code, rule = blocked
             return Decision(PolicyVerdict.BLOCK, code, action.classification.risk, rule)
-        return rules.stricter(rules.matrix_decision(action), rules.trust_decision(action))
+        subject = Subject.of(action, agent=facts.agent.name, principal=facts.principal.external_id, now=facts.now)
+        return judged(action, subject, ruleset, facts.session.profile)
+
+
+def judged(action: ProposedAction, subject: Subject, ruleset: Ruleset, profile_name: str) -> Decision:
+    """Return the verdict of matrix, tenant rules and trust rules: what a draft of rules can change."""
+    matrix = rules.matrix_decision(action)
+    matches = ruleset.matches(subject)
+    profile = ruleset.profile(profile_name)
+    ruled = rules.ruled_decision(matrix, matches, action.classification.side_effect, profile)
+    found = rules.stricter(ruled, rules.trust_decision(action))
+    return found if found is ruled else replace(found, matched=ruled.matched)
 
 
 @dataclass(frozen=True, slots=True)
 class SeatDesk:
-    """Implements `ports.ApprovalDesk`: one seat, by the verdict."""
+    """Implements `ports.ApprovalDesk`: one seat, by the verdict; times by the profile, or the deployment's."""
 
+    read: ReadRuleset
     expires_seconds: float
     consume_seconds: float
 
     def terms(self, decision: Decision, facts: Facts) -> ApprovalTerms:
         seat = "client" if decision.verdict is PolicyVerdict.REQUIRE_CLIENT_APPROVAL else "expert"
-        return ApprovalTerms((seat,), self.expires_seconds, self.consume_seconds)
+        own = self.read(facts.tenant_id, facts.authz_epoch).terms.get(facts.session.profile, Terms())
+        return ApprovalTerms(
+            (seat,), own.expires_seconds or self.expires_seconds, own.consume_seconds or self.consume_seconds
+        )
 
 
-def _blocked(action: ProposedAction, facts: Facts) -> tuple[str, str] | None:
+def _blocked(action: ProposedAction, facts: Facts, ruleset: Ruleset) -> tuple[str, str] | None:
+    """Return the reason and what said so, for a call that no rule is asked about."""
     if not facts.is_platform_enabled:
         return "policy.switch.off", "platform switch"
     if not facts.is_tenant_enabled:
         return "policy.switch.off", "tenant switch"
+    targets = (
+        (SwitchKind.SERVER, action.server_id), (SwitchKind.TOOL, action.tool_name), (SwitchKind.KEY, str(facts.key.id)),
+    )  # fmt: skip
+    switch = ruleset.switch_off(targets)
+    if switch is not None:
+        return "policy.switch.off", f"{switch} switch"
     if not facts.is_tool_calling_enabled:
         return "policy.feature.disabled", "tool_calling_enabled"
     manifest = facts.run.manifest
     if manifest is not None and not any(fnmatchcase(action.tool_name, glob) for glob in manifest):
         return "policy.manifest.not_listed", "manifest"
+    if not ruleset.permits(action.tool_name, facts.agent.id):
+        return "policy.manifest.not_listed", "tool permissions"
     return None

@@ -1,14 +1,15 @@
-"""The policy matrix as data, and the built-in trust rules. Pure: an action in, a decision out.
+"""The policy matrix as data, how a tenant's rules stand beside it, and the built-in trust rules. Pure.
 
-Side effect x risk x origin trust gives a verdict, one reason code a row; every cell not listed asks for more, never
-for less. Source: DESIGN §5, TS "Skills".
+Side effect x risk x origin trust gives a verdict, one reason code a row. `tests/unit/policy_matrix.txt` lists every
+cell for review. Source: DESIGN §5, TS "Skills".
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from toolsys.domain.calls import Decision, ProposedAction
-from toolsys.domain.spec import RiskLevel, SideEffectClass
+from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.domain.trust import TrustLevel
 
@@ -34,6 +35,36 @@ MATRIX: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What the rules of a tenant may loosen: by side effect, the mildest verdict that a rule may reach.
+
+    A side effect that is not listed cannot be loosened. The built-in trust rules stand above every profile.
+    """
+
+    name: str = "default"
+    mildest: Mapping[SideEffectClass, PolicyVerdict] = field(default_factory=dict)
+
+    def limit(self, verdict: PolicyVerdict, matrix: Decision, side_effect: SideEffectClass) -> PolicyVerdict:
+        """Return how far a rule's verdict may reach: tightening is free, loosening ends where the profile says."""
+        if verdict.rank >= matrix.verdict.rank:
+            return verdict
+        allowed = self.mildest.get(side_effect, matrix.verdict)
+        return verdict.stricter(allowed) if allowed.rank < matrix.verdict.rank else matrix.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """One rule that matches a call. Not `is_certain`: a value could not be compared, so the rule may only tighten."""
+
+    rule: str
+    verdict: PolicyVerdict
+    priority: int
+    is_certain: bool = True
+    reason_code: str = ""
+    values: JsonObject = field(default_factory=dict)
+
+
 def matrix_decision(action: ProposedAction) -> Decision:
     """Look the action up in the matrix."""
     found, untrusted = action.classification, action.origin_trust is TrustLevel.EXTERNAL_UNTRUSTED
@@ -46,6 +77,46 @@ def matrix_decision(action: ProposedAction) -> Decision:
         rule="matrix",
         matched={"side_effect": found.side_effect, "risk": found.risk, "origin_trust": action.origin_trust},
     )
+
+
+def ruled_decision(
+    matrix: Decision, matches: Sequence[RuleMatch], side_effect: SideEffectClass, profile: Profile
+) -> Decision:
+    """Combine the matrix with every rule that matches.
+
+    A block wins whatever its priority. Of the others the highest priority counts, and of equal ones the strictest;
+    loosened no further than the profile allows. A rule that only may match counts where it is stricter than that.
+    On a tie the matrix stands.
+    """
+    if not matches:
+        return matrix
+    ordered = sorted(matches, key=_standing)
+    certain = [match for match in ordered if match.is_certain]
+    decider, verdict = None, matrix.verdict
+    if certain:
+        decider = certain[0]
+        verdict = profile.limit(decider.verdict, matrix, side_effect)
+    for match in ordered:
+        if not match.is_certain and match.verdict.rank > verdict.rank:
+            decider, verdict = match, match.verdict
+    seen = {"matrix": matrix.verdict, "profile": profile.name, "rules": [_seen(match) for match in ordered]}
+    matched = {**matrix.matched, **seen}
+    if decider is None or verdict is matrix.verdict:
+        return Decision(matrix.verdict, matrix.reason_code, matrix.risk, matrix.rule, matched)
+    code = decider.reason_code or f"policy.rule.{verdict}"
+    return Decision(verdict, code, matrix.risk, decider.rule, matched)
+
+
+def _standing(match: RuleMatch) -> tuple[bool, int, int, str]:
+    """Blocks first, then by priority, then the strictest; names make the order total, so that input order is moot."""
+    return (match.verdict is not BLOCK, -match.priority, -match.verdict.rank, match.rule)
+
+
+def _seen(match: RuleMatch) -> JsonObject:
+    seen: JsonObject = {"rule": match.rule, "verdict": match.verdict, "priority": match.priority}
+    if not match.is_certain:
+        seen["is_certain"] = False
+    return seen | ({"values": match.values} if match.values else {})
 
 
 def trust_decision(action: ProposedAction) -> Decision | None:

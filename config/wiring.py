@@ -16,7 +16,8 @@ from uuid import UUID
 
 from django.conf import settings
 
-from approvals.gate import MatrixGate, SeatDesk
+from approvals.gate import RuleGate, SeatDesk
+from approvals.policy_selectors import Rulesets
 from mcpcatalog.provider import McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
 from toolsys import selectors
@@ -142,7 +143,7 @@ def worker_name() -> str:
 def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> Composition:
     clock, ids = SystemClock(), RandomIds()
     sealer = Envelope(settings.MASTER_ENCRYPTION_KEYS)
-    bounds, crash_probe = limits(), probe()
+    bounds, crash_probe, rulesets = limits(), probe(), Rulesets()
     registry = Registry(
         builtins(clock), providers, selectors.read_pin, output_ceiling_bytes=bounds.output_ceiling_bytes,
         limits=[Limit(found.tools, found.environments, found.profiles) for found in settings.TOOLSYS.tool_limits],
@@ -150,8 +151,8 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     runtime = Runtime(
         store=SqlStore(sealer, clock, ids, bounds, crash_probe, worker_name()),
         registry=registry,
-        policy=MatrixGate(),
-        desk=SeatDesk(settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
+        policy=RuleGate(rulesets),
+        desk=SeatDesk(rulesets, settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
         sealer=sealer,
         artifacts=StoredArtifacts(artifact_files(), sealer, ids, crash_probe, artifact_bytes()),
         credentials=EnvironmentCredentials(),

@@ -143,14 +143,18 @@ class AppendOnly(_Sql):
 
 
 class RaisesAuthzEpoch(_Sql):
-    """Raise the tenant's authorization epoch when one of these columns changes, or a row goes (DESIGN §4)."""
+    """Raise the tenant's authorization epoch when one of these columns changes, or a row goes (DESIGN §4).
 
-    def __init__(self, name: str, columns: Sequence[str]) -> None:
+    `on_insert`: a new row changes verdicts too, as a rule does; a new key or agent was in no verdict before.
+    """
+
+    def __init__(self, name: str, columns: Sequence[str], *, on_insert: bool = False) -> None:
         self.name = name
         self.columns = tuple(columns)
+        self.on_insert = on_insert
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
-        return type(self).__name__, [self.name, self.columns], {}
+        return type(self).__name__, [self.name, self.columns], {"on_insert": self.on_insert}
 
     def describe(self) -> str:
         return f"Changes of {self.name} raise the authorization epoch"
@@ -161,7 +165,8 @@ class RaisesAuthzEpoch(_Sql):
         if not _has_tenant(model):
             when, function = "BEFORE UPDATE", "toolsys_raise_own_epoch"
         else:
-            when, function = "AFTER DELETE OR UPDATE", "toolsys_raise_authz_epoch"
+            events = "INSERT OR DELETE OR UPDATE" if self.on_insert else "DELETE OR UPDATE"
+            when, function = f"AFTER {events}", "toolsys_raise_authz_epoch"
         trigger = f"CREATE TRIGGER raises_authz_epoch {when} OF {columns} ON {table} FOR EACH ROW"
         return [f"{trigger} EXECUTE FUNCTION {function}()"]
 

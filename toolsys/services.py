@@ -14,12 +14,13 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from toolsys import batches, database, pipeline, queue, trace, wakeups
+from toolsys import batches, database, dryruns, pipeline, queue, trace, wakeups
 from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import RunStatus
 from toolsys.domain.trust import TrustLevel, lowest
+from toolsys.dryruns import Foreseen
 from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep
 from toolsys.ports import Runtime, Sealer, ToolProvider
 from toolsys.problems import FieldError, Problem
@@ -63,6 +64,23 @@ def propose_step(submission: StepSubmission, runtime: Runtime) -> list[Dispositi
 
     Transaction: must be outside. Raises: Problem, with nothing written.
     """
+    calls = _proposed(submission, runtime)
+    group = batches.parallel_group(calls, runtime)
+    if group is None:
+        return _advance(calls, runtime)
+    return _begin_all([replace(call, step=replace(call.step, parallel_group=group)) for call in calls], runtime)
+
+
+def foresee_step(submission: StepSubmission, runtime: Runtime) -> list[Foreseen]:
+    """Say what would become of each call of a step, and write nothing.
+
+    Transaction: must be outside. Raises: Problem.
+    """
+    return dryruns.foresee(_proposed(submission, runtime), runtime)
+
+
+def _proposed(submission: StepSubmission, runtime: Runtime) -> list[ProposedCall]:
+    """Raises: Problem (step.duplicate_call_id)."""
     identifiers = [call.call_id for call in submission.calls]
     if len(set(identifiers)) != len(identifiers):
         raise Problem("step.duplicate_call_id", [FieldError("/calls", "call_id is repeated")])
@@ -77,15 +95,11 @@ def propose_step(submission: StepSubmission, runtime: Runtime) -> list[Dispositi
         context_trust=labels, origin_trust=lowest(labels), parallel_group=None,
         correlation_id=submission.correlation_id,
     )  # fmt: skip
-    calls = [
+    return [
         body.call(index, tenant_id=submission.tenant_id, run_id=submission.run_id, step=draft,
                   api_key_id=submission.api_key_id, invocation_id=runtime.ids.uuid())
         for index in range(len(submission.calls))
     ]  # fmt: skip
-    group = batches.parallel_group(calls, runtime)
-    if group is None:
-        return _advance(calls, runtime)
-    return _begin_all([replace(call, step=replace(call.step, parallel_group=group)) for call in calls], runtime)
 
 
 def _asserts_trust(submission: StepSubmission) -> bool:

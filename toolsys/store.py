@@ -68,7 +68,9 @@ class SqlStore:
         """Write the terminal row of a refused call, new or already known."""
         if case.row is not None:
             code = attempts.unrecorded_code(case, reason_code)
-            return self._settle(case, self._ending(case.row, code, f"{reason_code}: {detail}"), holds_claim=False)
+            ending = self._ending(case.row, code, f"{reason_code}: {detail}")
+            ending["decision"] = self._decision(case) if case.decision is not None else None
+            return self._settle(case, ending, holds_claim=False)
         status = steps.outcome_status(reason_code)
         row = self._row(case, status.invocation_status) | {
             "outcome_status": status, "reason_code": reason_code, "error": {"detail": redaction.redact_text(detail)},

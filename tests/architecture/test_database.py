@@ -11,7 +11,9 @@ from tests.spec.requirements import gate
 from toolsys.domain.trust import TrustLevel
 from toolsys.sqlfunctions import FOLDER
 
-APPEND_ONLY = {"tool_events", "policy_decisions", "uncertain_resolutions"}
+APPEND_ONLY = {
+    "tool_events", "policy_decisions", "uncertain_resolutions", "policy_rules", "policy_rule_versions", "kill_switches",
+}  # fmt: skip
 pytestmark = pytest.mark.usefixtures("database")
 
 

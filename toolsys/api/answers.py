@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from toolsys.domain.states import InvocationStatus, OutcomeStatus, RunStatus
+from toolsys.domain.states import InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
 
 Schema = dict[str, Any]
 
@@ -55,6 +55,15 @@ ANSWERS: Final[dict[str, Schema]] = {
         "status": {"type": "string", "enum": ["completed", "in_progress", "waiting_for_approval"]},
         "answer_only": {"type": "boolean"}, "calls": {"type": "array", "items": STEP_CALL},
     }),
+    "DryRun": _object({
+        "run_id": ID, "step_number": {"type": "integer"}, "status": {"type": "string", "enum": ["dry_run"]},
+        "calls": {"type": "array", "items": _object({
+            "call_id": TEXT, "name": TEXT, "outcome_status": MAYBE_TEXT,
+            "verdict": {"type": ["string", "null"], "enum": [*(verdict.value for verdict in PolicyVerdict), None]},
+            "reason_code": TEXT, "rule": MAYBE_TEXT, "is_held": FLAG, "seats": {"type": "array", "items": TEXT},
+        })},
+    }),
+    "StepOrDryRun": {"anyOf": [{"$ref": "#/components/schemas/Step"}, {"$ref": "#/components/schemas/DryRun"}]},
     "Run": _object({
         "id": ID, "session_id": ID, "status": {"type": "string", "enum": [status.value for status in RunStatus]},
         "manifest": {"type": ["array", "null"], "items": TEXT}, "deadline_at": TIME, "created_at": TIME,

@@ -20,6 +20,12 @@ PAGE: Final = [
     OpenApiParameter("limit", OpenApiTypes.INT, description="At most this many, up to 100"),
     OpenApiParameter("cursor", OpenApiTypes.STR, description="`next_cursor` of the page before"),
 ]
+DRY_RUN: Final = [
+    OpenApiParameter(
+        "dry_run", OpenApiTypes.STR, enum=["true", "false"],
+        description="`true`: nothing is written, and the answer is a DryRun: what would become of each call",
+    )
+]  # fmt: skip
 PREFER: Final = [
     OpenApiParameter(
         "Prefer", OpenApiTypes.STR, OpenApiParameter.HEADER, description="`wait=N` seconds, or `respond-async`"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from toolsys.domain.repetition import is_last_before_loop
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import InvocationStatus
+from toolsys.dryruns import Foreseen
 from toolsys.models import AgentSession, Run
 from toolsys.selectors import ArtifactView, CallView
 
@@ -61,6 +62,16 @@ def step(
     status = step_status(shown)
     answers_only = status == "completed" and any(is_last_before_loop(view.identical_count) for view in known.values())
     return {"run_id": run_id, "step_number": number, "status": status, "answer_only": answers_only, "calls": shown}
+
+
+def dry_run(run_id: Any, number: int, foreseen: Sequence[Foreseen]) -> JsonObject:
+    """`outcome_status` is what a refusal would be; null for a call that would be held, or go on."""
+    calls = [
+        {"call_id": each.call_id, "name": each.name, "outcome_status": each.outcome_status, "verdict": each.verdict,
+         "reason_code": each.reason_code, "rule": each.rule, "is_held": each.is_held, "seats": each.seats}
+        for each in foreseen
+    ]  # fmt: skip
+    return {"run_id": run_id, "step_number": number, "status": "dry_run", "calls": calls}
 
 
 def step_status(calls: Sequence[JsonObject]) -> str:

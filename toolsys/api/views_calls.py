@@ -21,15 +21,20 @@ PAGE_LIMIT = 100
 
 class Steps(ApiView):
     @describe.operation(
-        "Propose a step", request=StepRequest, answers={200: "Step", 202: "Step"}, headers=describe.PREFER
-    )
+        "Propose a step", request=StepRequest, answers={200: "StepOrDryRun", 202: "Step"}, headers=describe.PREFER,
+        query=describe.DRY_RUN,
+    )  # fmt: skip
     def post(self, request: Request, run_id: UUID) -> HttpResponse:
         """Submit one model turn. 200 with every outcome, or 202 with where to ask again.
 
-        The same step with the same body is a replay and runs nothing again; with another body it is a conflict.
+        The same step with the same body is a replay and runs nothing again; with another body it is a conflict. With
+        `dry_run=true` nothing is written: 200 with a DryRun, which says what would become of each call.
         """
         sent = parsing.parse_step(request._request)
         body = schemas.read(StepRequest, sent.value)
+        if _is_dry(request):
+            foreseen = services.foresee_step(self._submission(run_id, body, sent), self.house.runtime)
+            return answer(render.dry_run(run_id, body.step_number, foreseen))
         names = [call.call_id for call in body.calls]
         wanted = waiting.preference(request._request, waiting.DEFAULT_SECONDS)
         with wakeups.HUB.waiting(wakeups.step_key(run_id, body.step_number)) as waiter:
@@ -155,6 +160,13 @@ def _step_answer(
     if body["status"] == "completed":
         return answer(body, 200, headers)
     return answer(body, 202, headers | {"Location": f"/v1/runs/{run_id}/steps/{number}"})
+
+
+def _is_dry(request: Request) -> bool:
+    sent = request.GET.get("dry_run", "false")
+    if sent not in {"true", "false"}:
+        raise Problem("request.invalid", [FieldError("?dry_run", "true or false")])
+    return sent == "true"
 
 
 def _cursor(request: Request) -> UUID | None:

@@ -96,7 +96,7 @@ END $$;
 -- forgotten bump would be a decision on stale facts.
 CREATE OR REPLACE FUNCTION toolsys_raise_authz_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE tenants SET authz_epoch = authz_epoch + 1 WHERE id = OLD.tenant_id;
+    UPDATE tenants SET authz_epoch = authz_epoch + 1 WHERE id = coalesce(NEW.tenant_id, OLD.tenant_id);
     RETURN NULL;
 END $$;
 
@@ -105,4 +105,16 @@ CREATE OR REPLACE FUNCTION toolsys_raise_own_epoch() RETURNS trigger LANGUAGE pl
 BEGIN
     NEW.authz_epoch := greatest(NEW.authz_epoch, OLD.authz_epoch + 1);
     RETURN NEW;
+END $$;
+
+-- The platform's switch raises every tenant's: it waits for each watermark that has passed its tenant's row and not
+-- committed, so that nothing passes one after the switch has returned. Row-level security shows all tenants to operators
+-- only; whoever else could write the platform's row must not believe that the switch was thrown.
+CREATE OR REPLACE FUNCTION toolsys_raise_every_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_has_role(current_user, 'toolsys_operator', 'MEMBER') THEN
+        RAISE EXCEPTION 'the platform switch is thrown by operators' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    UPDATE tenants SET authz_epoch = authz_epoch + 1;
+    RETURN NULL;
 END $$;

@@ -258,6 +258,7 @@ BEGIN
         output_bytes = (p->>'output_bytes')::bigint, truncated = coalesce((p->>'truncated')::boolean, false),
         artifact_id = (p->>'artifact_id')::uuid, output_trust = p->>'output_trust', completed_at = clock_timestamp(),
         evidence_digest = p->>'evidence',
+        policy_decision_id = coalesce((p->'decision'->>'id')::uuid, policy_decision_id),
         lease_expires_at = NULL, dispatch_after = NULL, step_trace = step_trace || coalesce(p->'trace', '[]')
     WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid AND claim_epoch = (p->>'epoch')::int
       AND status = p->>'from'
@@ -267,6 +268,10 @@ BEGIN
         RETURN false;
     END IF;
     v_now := v.completed_at;
+    IF p ? 'decision' THEN
+        INSERT INTO policy_decisions SELECT * FROM jsonb_populate_record(NULL::policy_decisions,
+            p->'decision' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
+    END IF;
     IF p_result IS NOT NULL THEN
         INSERT INTO invocation_payloads (id, tenant_id, invocation_id, kind, sealed, digest, created_at)
         VALUES (gen_random_uuid(), p_tenant, v.id, 'result', p_result, p->>'result_digest', v_now);

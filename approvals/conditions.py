@@ -1,0 +1,219 @@
+"""Conditions of a rule on argument values: a JSON pointer, an operator, a value. Pure; compiled once, asked per call.
+
+An answer is yes, no, or None: what cannot be compared (text where a number is expected) is neither, and a rule that
+only may match never loosens. Regular expressions are RE2, whose time is linear in the text. Source: DESIGN §5.
+"""
+
+import operator as python
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import re2
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
+
+from toolsys.domain import redaction
+from toolsys.domain.spec import JsonObject
+
+Answer = bool | None
+Test = Callable[[Any], Answer]
+MAXIMUM_TEXT: Final = 500
+MAXIMUM_SEEN: Final = 200
+REGEX_BYTES: Final = 1 << 20
+_POINTER: Final = r"^(/([^~/]|~[01])*){1,12}$"
+
+Text = Annotated[str, Field(max_length=MAXIMUM_TEXT)]
+Scalar = StrictBool | StrictInt | StrictFloat | Text | None
+
+
+class Operator(StrEnum):
+    EQ = "eq"
+    NE = "ne"
+    IN = "in"
+    LT = "lt"
+    LTE = "lte"
+    GT = "gt"
+    GTE = "gte"
+    PREFIX = "prefix"
+    CONTAINS = "contains"
+    EXISTS = "exists"
+    MATCHES = "matches"
+
+
+_ORDERS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
+    Operator.LT: python.lt, Operator.LTE: python.le, Operator.GT: python.gt, Operator.GTE: python.ge,
+}  # fmt: skip
+
+
+class _Missing:
+    """Stands for a value that the arguments do not have."""
+
+
+MISSING: Final = _Missing()
+
+
+class Condition(BaseModel):
+    """`pointer` is RFC 6901 into the arguments; `matches` is a whole-value RE2 expression."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pointer: Annotated[str, Field(max_length=200, pattern=_POINTER)]
+    operator: Operator
+    value: Scalar | Annotated[list[Scalar], Field(min_length=1, max_length=100)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Condition":
+        """Raises: ValueError for a value that the operator cannot use."""
+        value, kind = self.value, self.operator
+        if (kind is Operator.IN) is not isinstance(value, list):
+            raise ValueError("a list is for `in`, and `in` takes one")
+        if kind is Operator.EXISTS and not isinstance(value, bool):
+            raise ValueError("`exists` takes true or false")
+        if kind in {Operator.PREFIX, Operator.MATCHES} and not isinstance(value, str):
+            raise ValueError(f"`{kind}` takes a text")
+        if kind in _ORDERS and (isinstance(value, bool) or not isinstance(value, int | float | str)):
+            raise ValueError(f"`{kind}` takes a number or a text")
+        if kind is Operator.MATCHES:
+            _expression(str(value))
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCondition:
+    condition: Condition
+    tokens: tuple[str, ...]
+    test: Test
+
+    @property
+    def is_expression(self) -> bool:
+        return self.condition.operator is Operator.MATCHES
+
+    def asked(self, arguments: JsonObject) -> Answer:
+        return self.test(_find(arguments, self.tokens))
+
+    def seen(self, arguments: JsonObject) -> JsonObject:
+        """Return what was compared, redacted as its name and its text ask for, and cut."""
+        seen: JsonObject = {"pointer": self.condition.pointer, "operator": self.condition.operator}
+        found = _find(arguments, self.tokens)
+        if found is MISSING:
+            return seen
+        (value,) = redaction.redact({self.tokens[-1]: found}).values()
+        shown = value if isinstance(value, bool | int | float | None) else str(value)[:MAXIMUM_SEEN]
+        return seen | {"value": shown}
+
+
+def compiled(condition: Condition) -> CompiledCondition:
+    tokens = tuple(part.replace("~1", "/").replace("~0", "~") for part in condition.pointer.split("/")[1:])
+    return CompiledCondition(condition, tokens, _test_of(condition.operator, condition.value))
+
+
+def _test_of(kind: Operator, value: Any) -> Test:
+    match kind:
+        case Operator.EXISTS:
+            return lambda found: (found is not MISSING) is value
+        case Operator.EQ:
+            return lambda found: _equal(found, value)
+        case Operator.NE:
+            return lambda found: _not(_equal(found, value))
+        case Operator.IN:
+            return lambda found: _any([_equal(found, each) for each in value])
+        case Operator.CONTAINS:
+            return lambda found: _contains(found, value)
+        case Operator.PREFIX:
+            prefix = _text(value)
+            return _of_text(lambda found: found.startswith(prefix))
+        case Operator.MATCHES:
+            expression = _expression(value)
+            return _of_text(lambda found: expression.fullmatch(found) is not None)
+        case _:
+            return _ordering(_ORDERS[kind], value)
+
+
+def _find(arguments: Any, tokens: tuple[str, ...]) -> Any:
+    found = arguments
+    for token in tokens:
+        if isinstance(found, dict):
+            found = found.get(token, MISSING)
+        elif isinstance(found, list) and token.isascii() and token.isdecimal() and str(int(token[:9])) == token:
+            found = found[int(token)] if int(token) < len(found) else MISSING
+        else:
+            return MISSING
+    return found
+
+
+def _equal(found: Any, wanted: Any) -> Answer:
+    """Values of unlike kinds may mean the same to a tool (`"5"` and 5): None, unless one of them is nothing."""
+    if found is MISSING or found is None or wanted is None:
+        return found is wanted
+    kind = _kind(found)
+    if kind is None or kind is not _kind(wanted):
+        return None
+    return _text(found) == _text(wanted) if kind is str else bool(found == wanted)
+
+
+def _contains(found: Any, wanted: Any) -> Answer:
+    if found is MISSING or found is None:
+        return False
+    if isinstance(found, list):
+        return _any([_equal(each, wanted) for each in found])
+    return _text(wanted) in _text(found) if isinstance(found, str) and isinstance(wanted, str) else None
+
+
+def _ordering(compare: Callable[[Any, Any], bool], wanted: Any) -> Test:
+    kind, limit = _kind(wanted), _text(wanted) if isinstance(wanted, str) else wanted
+
+    def test(found: Any) -> Answer:
+        if found is MISSING or found is None:
+            return False
+        if _kind(found) is not kind:
+            return None
+        return compare(_text(found) if kind is str else found, limit)
+
+    return test
+
+
+def _of_text(test: Callable[[str], bool]) -> Test:
+    def asked(found: Any) -> Answer:
+        if found is MISSING or found is None:
+            return False
+        return test(_text(found)) if isinstance(found, str) else None
+
+    return asked
+
+
+def _kind(value: Any) -> type | None:
+    """Return what a scalar compares with; None for a list or an object."""
+    if isinstance(value, bool):
+        return bool
+    if isinstance(value, int | float):
+        return float
+    return str if isinstance(value, str) else None
+
+
+def _text(value: str) -> str:
+    """Texts are compared in NFC, as canonical arguments are: a decomposed letter must not pass by a rule."""
+    return value if value.isascii() else unicodedata.normalize("NFC", value)
+
+
+def _not(answer: Answer) -> Answer:
+    return None if answer is None else not answer
+
+
+def _any(answers: list[Answer]) -> Answer:
+    if True in answers:
+        return True
+    return None if None in answers else False
+
+
+def _expression(pattern: str) -> Any:
+    """Raises: ValueError."""
+    options = re2.Options()
+    options.max_mem = REGEX_BYTES
+    options.dot_nl = True
+    options.log_errors = False
+    try:
+        return re2.compile(_text(pattern), options)
+    except re2.error:
+        raise ValueError("not an RE2 expression, or one that would take too much memory") from None

@@ -1,0 +1,198 @@
+"""What a tenant's rule looks at, as it is written and stored, and the compiled form that judges calls. Pure.
+
+An empty list matches everything; lists of one matcher are alternatives, matchers of one rule must all hold. A stored
+rule that this build cannot read blocks everything: whatever it was to forbid stays forbidden. Source: DESIGN §5.
+"""
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, time
+from fnmatch import translate
+from typing import Annotated, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from approvals import conditions
+from approvals.conditions import CompiledCondition, Condition
+from approvals.rules import RuleMatch
+from toolsys.domain.calls import ProposedAction
+from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
+from toolsys.domain.states import PolicyVerdict
+from toolsys.domain.trust import TrustLevel, lowest
+
+NAME: Final = r"^[a-z][a-z0-9_-]{0,62}$"
+EVERY_DAY: Final = (1, 2, 3, 4, 5, 6, 7)
+_WILD: Final = re.compile(r"[*?\[]")
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(max_length=100)]
+Labels = Annotated[tuple[TrustLevel, ...], Field(max_length=len(TrustLevel))]
+
+
+class Hours(BaseModel):
+    """Hours of the week, such as working hours. `end` is excluded; before `start` it is of the next day.
+
+    `days` are 1 (Monday) to 7, those on which a window begins. `is_outside` turns the window around.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    days: Annotated[tuple[Annotated[int, Field(ge=1, le=7)], ...], Field(min_length=1, max_length=7)] = EVERY_DAY
+    start: time = time(0)
+    end: time = time(0)
+    timezone: Annotated[str, Field(max_length=64)] = "UTC"
+    is_outside: bool = False
+
+    @field_validator("timezone")
+    @classmethod
+    def _exists(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("no such time zone") from None
+        return name
+
+    def hold(self, local: datetime) -> bool:
+        """Say whether they hold at a moment in their own time zone."""
+        at, day = local.time(), local.isoweekday()
+        if self.start < self.end:
+            inside = day in self.days and self.start <= at < self.end
+        else:
+            day_before = (day - 2) % 7 + 1
+            inside = (day in self.days and at >= self.start) or (day_before in self.days and at < self.end)
+        return inside is not self.is_outside
+
+
+class Matchers(BaseModel):
+    """Which calls a rule is about. `argument_trust` is the lowest label that any argument of the call carries."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: Names = ()
+    servers: Names = ()
+    side_effects: Annotated[tuple[SideEffectClass, ...], Field(max_length=6)] = ()
+    risks: Annotated[tuple[RiskLevel, ...], Field(max_length=3)] = ()
+    origin_trust: Labels = ()
+    argument_trust: Labels = ()
+    agents: Names = ()
+    principals: Names = ()
+    hours: Hours | None = None
+    arguments: Annotated[tuple[Condition, ...], Field(max_length=20)] = ()
+
+
+class Rule(BaseModel):
+    """One version of one rule. `name` never changes, so that `name@version` says which row decided."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=NAME)]
+    version: Annotated[int, Field(ge=1)] = 1
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    verdict: PolicyVerdict
+    match: Matchers = Matchers()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What rules look at, gathered once per evaluation. `labels` has the order of `CompiledRule.members`."""
+
+    tool_name: str
+    labels: tuple[str | None, ...]
+    arguments: JsonObject
+    now: datetime
+    _local: dict[str, datetime] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, action: ProposedAction, *, agent: str, principal: str, now: datetime) -> "Subject":
+        """`agent` is its name, `principal` its external id."""
+        found = action.classification
+        given = [action.argument_trust.get(name, TrustLevel.EXTERNAL_UNTRUSTED) for name in action.arguments]
+        trust = lowest(given, default=TrustLevel.PLATFORM)
+        labels = (
+            action.server_id, found.side_effect, found.risk, action.origin_trust, trust, agent, principal,
+        )  # fmt: skip
+        return cls(action.tool_name, labels, action.arguments, now)
+
+    def local(self, timezone: str) -> datetime:
+        """Return the moment of the call in a time zone; rules mostly share theirs."""
+        found = self._local.get(timezone)
+        if found is None:
+            found = self._local[timezone] = self.now.astimezone(ZoneInfo(timezone))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """`members` are the label matchers that are not empty: which label, and what it may be.
+
+    `asked` has the conditions in the order of what they cost: an expression is matched only where all else holds.
+    """
+
+    label: str
+    verdict: PolicyVerdict
+    priority: int
+    names: frozenset[str] = frozenset()
+    globs: "re.Pattern[str] | None" = None
+    members: tuple[tuple[int, frozenset[str]], ...] = ()
+    hours: Hours | None = None
+    arguments: tuple[CompiledCondition, ...] = ()
+    asked: tuple[CompiledCondition, ...] = ()
+    reason_code: str = ""
+
+    def covers(self, tool_name: str) -> bool:
+        if not self.names and self.globs is None:
+            return True
+        return tool_name in self.names or (self.globs is not None and self.globs.match(tool_name) is not None)
+
+    def judged(self, subject: Subject) -> RuleMatch | None:
+        """Say whether the rule matches a call whose tool it covers, or may match it."""
+        for index, allowed in self.members:
+            if subject.labels[index] not in allowed:
+                return None
+        if self.hours is not None and not self.hours.hold(subject.local(self.hours.timezone)):
+            return None
+        is_certain = True
+        for condition in self.asked:
+            answer = condition.asked(subject.arguments)
+            if answer is False:
+                return None
+            is_certain = is_certain and answer is True
+        values: JsonObject = {}
+        if self.arguments:
+            values = {"arguments": [condition.seen(subject.arguments) for condition in self.arguments]}
+        return RuleMatch(self.label, self.verdict, self.priority, is_certain, self.reason_code, values)
+
+
+def compiled(rule: Rule) -> CompiledRule:
+    match = rule.match
+    wild = [glob for glob in match.tools if _WILD.search(glob)]
+    listed = (
+        match.servers, match.side_effects, match.risks, match.origin_trust, match.argument_trust, match.agents,
+        match.principals,
+    )  # fmt: skip
+    arguments = tuple(map(conditions.compiled, match.arguments))
+    return CompiledRule(
+        label=f"{rule.name}@{rule.version}",
+        verdict=rule.verdict,
+        priority=rule.priority,
+        names=frozenset(match.tools) - frozenset(wild),
+        globs=re.compile("|".join(map(translate, wild))) if wild else None,
+        members=tuple((index, frozenset(names)) for index, names in enumerate(listed) if names),
+        hours=match.hours,
+        arguments=arguments,
+        asked=tuple(sorted(arguments, key=lambda each: each.is_expression)),
+    )
+
+
+def read(name: str, version: int, stored: JsonObject) -> CompiledRule:
+    """Compile a stored version; one that cannot be read becomes a rule that blocks everything."""
+    try:
+        return compiled(Rule.model_validate({**stored, "name": name, "version": version}))
+    except (ValidationError, re.error):
+        label = f"{name}@{version}"
+        return CompiledRule(label, PolicyVerdict.BLOCK, 0, reason_code="policy.rule.unreadable")
+
+
+def parsed(value: Any) -> Rule:
+    """Raises: pydantic.ValidationError, for whoever shows it to a person."""
+    return Rule.model_validate(value)

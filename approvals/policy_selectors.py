@@ -1,0 +1,71 @@
+"""Reads of what verdicts depend on: the compiled rules of a tenant, kept under its authorization epoch.
+
+A read newer than the epoch that it is kept under is harmless: the fence finds the epoch raised (decision record 2).
+"""
+
+from typing import Any, Final
+
+from approvals import matchers
+from approvals.matchers import CompiledRule
+from approvals.models import KillSwitch, PolicyProfile, PolicyRuleVersion, ToolPermission
+from approvals.rules import Profile
+from approvals.ruleset import Permission, Ruleset, Terms
+from toolsys.domain.spec import SideEffectClass
+from toolsys.domain.states import PolicyVerdict
+from toolsys.kept import Kept
+from toolsys.tenancy import tenant_transaction
+
+TENANTS_KEPT: Final = 512
+
+
+class Rulesets:
+    """Reads each tenant's rules once per epoch. One for a process."""
+
+    def __init__(self) -> None:
+        self._kept: Kept[Ruleset] = Kept(TENANTS_KEPT)
+
+    def __call__(self, tenant_id: str, authz_epoch: int) -> Ruleset:
+        """Transaction: its own, only where the epoch is new."""
+        key = (tenant_id, authz_epoch)
+        found = self._kept.get(key)
+        if found is None:
+            with tenant_transaction(tenant_id):
+                found = self._kept.put(key, current_ruleset())
+        return found
+
+
+def current_ruleset() -> Ruleset:
+    """Return the tenant's rules as they stand. Transaction: needs the tenant's."""
+    profiles = list(PolicyProfile.objects.all())
+    permissions = ToolPermission.objects.order_by("id")
+    return Ruleset(
+        rules=tuple(_compiled(version) for version in newest_versions() if version.is_active),
+        profiles={row.name: Profile(row.name, _mildest(row.mildest)) for row in profiles},
+        terms={row.name: Terms(row.expires_seconds, row.consume_seconds) for row in profiles},
+        switched_off=frozenset((row.kind, row.target) for row in newest_switches() if row.is_off),
+        permissions=tuple(Permission(row.agent_id, row.tools, row.is_enabled) for row in permissions),
+    )
+
+
+def newest_versions() -> list[PolicyRuleVersion]:
+    """Return the version of each rule that counts, withdrawn ones too. Transaction: needs the tenant's."""
+    found = PolicyRuleVersion.objects.select_related("rule").order_by("rule_id", "-version")
+    return list(found.distinct("rule_id"))
+
+
+def newest_switches() -> list[KillSwitch]:
+    """Return the throw of each switch that counts. Transaction: needs the tenant's."""
+    return list(KillSwitch.objects.order_by("kind", "target", "-number").distinct("kind", "target"))
+
+
+def _compiled(version: PolicyRuleVersion) -> CompiledRule:
+    stored = {"priority": version.priority, "verdict": version.verdict, "match": version.match}
+    return matchers.read(version.rule.name, version.version, stored)
+
+
+def _mildest(stored: Any) -> dict[SideEffectClass, PolicyVerdict]:
+    """What cannot be read loosens nothing."""
+    try:
+        return {SideEffectClass(effect): PolicyVerdict(verdict) for effect, verdict in stored.items()}
+    except (AttributeError, ValueError):
+        return {}

@@ -1,0 +1,162 @@
+"""Writes of what verdicts depend on: rules in versions, tool permissions, profiles and kill switches.
+
+One transaction each; who may call is the edge's to check. Triggers raise the authorization epoch, so that nothing
+passes the watermark on older facts once a call here has returned. Source: DESIGN §4 and §5.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Max
+from pydantic import ValidationError
+
+from approvals import matchers, policy_selectors
+from approvals.models import KillSwitch, PolicyProfile, PolicyRule, PolicyRuleVersion, ToolPermission
+from approvals.ruleset import SwitchKind
+from toolsys.domain.spec import JsonObject, SideEffectClass
+from toolsys.domain.states import PolicyVerdict
+from toolsys.models import Agent, ApiKey, PlatformState, Tenant
+from toolsys.problems import FieldError, Problem
+from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
+
+RULES_LIMIT: Final = 1_000
+NOTE_LIMIT: Final = 2_000
+TARGET_LIMIT: Final = 200
+
+
+def save_rule(
+    *, tenant_id: str, user: Any, name: str, verdict: str, match: JsonObject, priority: int = 0, note: str = "",
+    is_active: bool = True, owner: Any = None,
+) -> PolicyRuleVersion:  # fmt: skip
+    """Write a rule's next version, the first one included; `is_active` false withdraws it.
+
+    Raises: Problem (request.invalid), with a pointer to each field.
+    """
+    rule = _parsed({"name": name, "verdict": verdict, "match": match, "priority": priority})
+    _bounded(note, "/note", NOTE_LIMIT)
+    with tenant_transaction(tenant_id):
+        _lock(tenant_id)
+        found, _ = PolicyRule.objects.get_or_create(tenant_id=tenant_id, name=rule.name)
+        versions = PolicyRuleVersion.objects.filter(rule=found)
+        newest = versions.aggregate(newest=Max("version"))["newest"] or 0
+        if is_active and newest == 0 and len(policy_selectors.newest_versions()) >= RULES_LIMIT:
+            raise Problem("request.invalid", [FieldError("/name", f"at most {RULES_LIMIT:,} rules")])
+        return PolicyRuleVersion.objects.create(
+            tenant_id=tenant_id, rule=found, version=newest + 1, is_active=is_active, priority=rule.priority,
+            verdict=rule.verdict, match=rule.match.model_dump(mode="json", exclude_defaults=True), note=note.strip(),
+            owner=owner or user, author=user,
+        )  # fmt: skip
+
+
+def apply_rules(
+    *, tenant_id: str, user: Any, rules: Sequence[matchers.Rule], note: str = ""
+) -> list[PolicyRuleVersion]:
+    """Write a version of each rule that says something new, all or none. Rules that are not listed stay.
+
+    Raises: Problem (request.invalid).
+    """
+    with tenant_transaction(tenant_id):
+        _lock(tenant_id)
+        known = {row.rule.name: _said(row) for row in policy_selectors.newest_versions() if row.is_active}
+        written = []
+        for rule in rules:
+            match = rule.match.model_dump(mode="json", exclude_defaults=True)
+            if known.get(rule.name) != (rule.priority, rule.verdict, match):
+                written.append(save_rule(
+                    tenant_id=tenant_id, user=user, name=rule.name, verdict=rule.verdict, match=match,
+                    priority=rule.priority, note=note,
+                ))  # fmt: skip
+        return written
+
+
+def _said(row: PolicyRuleVersion) -> tuple[int, str, JsonObject]:
+    return row.priority, row.verdict, row.match
+
+
+def throw_switch(
+    *, tenant_id: str, kind: SwitchKind, target: str, is_off: bool, user: Any, note: str = ""
+) -> KillSwitch:
+    """Turn a server, a tool or a key off, or on again. What has not passed its watermark is not sent any more.
+
+    Raises: Problem (request.invalid, request.not_found: no such key).
+    """
+    _bounded(note, "/note", NOTE_LIMIT)
+    _bounded(target, "/target", TARGET_LIMIT)
+    with tenant_transaction(tenant_id):
+        _lock(tenant_id)
+        if kind is SwitchKind.KEY and not _is_key(target):
+            raise Problem("request.not_found")
+        thrown = KillSwitch.objects.filter(kind=kind, target=target).aggregate(newest=Max("number"))["newest"] or 0
+        return KillSwitch.objects.create(
+            tenant_id=tenant_id, kind=kind, target=target, number=thrown + 1, is_off=is_off, note=note.strip(),
+            thrown_by=user,
+        )  # fmt: skip
+
+
+def permit_tools(*, tenant_id: str, tools: str, is_enabled: bool, agent_name: str | None = None) -> ToolPermission:
+    """Enable or disable the tools that a glob names, for the tenant or for one agent of it.
+
+    Raises: Problem (request.invalid).
+    """
+    _bounded(tools, "/tools", TARGET_LIMIT)
+    with tenant_transaction(tenant_id):
+        agent = None if agent_name is None else Agent.objects.filter(name=agent_name).first()
+        if agent_name is not None and agent is None:
+            raise Problem("request.invalid", [FieldError("/agent", "no such agent")])
+        row, _ = ToolPermission.objects.update_or_create(
+            tenant_id=tenant_id, agent=agent, tools=tools, defaults={"is_enabled": is_enabled}
+        )
+        return row
+
+
+def set_tenant_switch(tenant_id: str, *, is_enabled: bool) -> None:
+    """Turn everything of a tenant off or on. For operators. Raises: Problem (request.not_found)."""
+    if not Tenant.objects.using(OPERATOR_ALIAS).filter(pk=tenant_id).update(is_enabled=is_enabled):
+        raise Problem("request.not_found")
+
+
+def set_platform_switch(*, is_enabled: bool) -> None:
+    """Turn everything off or on, for every tenant. For operators.
+
+    Waits for each watermark that is about to commit: once this has returned, none passes.
+    """
+    PlatformState.objects.using(OPERATOR_ALIAS).update(is_execution_enabled=is_enabled)
+
+
+def set_profile(
+    *, tenant_id: str, name: str, mildest: dict[SideEffectClass, PolicyVerdict], expires_seconds: float | None = None,
+    consume_seconds: float | None = None,
+) -> PolicyProfile:  # fmt: skip
+    """Say what the rules of a tenant may loosen under a profile. For operators."""
+    row, _ = PolicyProfile.objects.using(OPERATOR_ALIAS).update_or_create(
+        tenant_id=tenant_id, name=name,
+        defaults={"mildest": mildest, "expires_seconds": expires_seconds, "consume_seconds": consume_seconds},
+    )  # fmt: skip
+    return row
+
+
+def _lock(tenant_id: str) -> None:
+    """Changes of one tenant's policy happen one after the other; the triggers would take this lock anyway."""
+    Tenant.objects.select_for_update().get(pk=tenant_id)
+
+
+def _parsed(value: JsonObject) -> matchers.Rule:
+    try:
+        return matchers.parsed(value)
+    except ValidationError as error:
+        raise Problem("request.invalid", [
+            FieldError("/" + "/".join(map(str, each["loc"])), each["msg"]) for each in error.errors()
+        ]) from None  # fmt: skip
+
+
+def _bounded(text: str, pointer: str, limit: int) -> None:
+    if len(text) > limit or "\0" in text:
+        raise Problem("request.invalid", [FieldError(pointer, f"at most {limit:,} characters")])
+
+
+def _is_key(target: str) -> bool:
+    try:
+        return ApiKey.objects.filter(pk=UUID(target)).exists()
+    except ValueError:
+        return False

@@ -113,6 +113,9 @@ class Toolsys(BaseSettings):
     waiters_cap: int = Field(48, ge=0)
     worker_threads: int = Field(8, ge=1)
 
+    # The folder with the files that `file:NAME` credential references name.
+    secrets_dir: Path | None = None
+
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Annotated[
         tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)

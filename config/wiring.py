@@ -24,7 +24,7 @@ from toolsys.builtin.demo import DemoEcho, DemoExternalWrite
 from toolsys.builtin.math_evaluate import MathEvaluate
 from toolsys.builtin.system_time import SystemTime
 from toolsys.composition import Composition
-from toolsys.credentials import EnvironmentCredentials
+from toolsys.credentials import Credentials
 from toolsys.egress import EgressPolicy, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
@@ -103,7 +103,7 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
         desk=SeatDesk(settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
         sealer=sealer,
         artifacts=StoredArtifacts(FileSystemStorage(settings.TOOLSYS.data_dir / "artifacts"), sealer, ids),
-        credentials=EnvironmentCredentials(),
+        credentials=Credentials(sealer, settings.TOOLSYS.secrets_dir),
         clock=clock,
         ids=ids,
         probe=crash_probe,
@@ -112,6 +112,10 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
         execution=execution,
     )
     return Composition(runtime, registry)
+
+
+def credentials() -> Credentials:
+    return Credentials(Envelope(settings.MASTER_ENCRYPTION_KEYS), settings.TOOLSYS.secrets_dir)
 
 
 def stdio_commands() -> dict[str, StdioCommand]:
@@ -144,4 +148,4 @@ def compose_worker(execution: WorkerExecution, workbench: Workbench) -> Composit
 
 def open_mcp(loop: LoopThread) -> Workbench:
     """Import the SDK and make the pool of connections; once, before the worker takes work."""
-    return open_workbench(loop.run, EnvironmentCredentials().resolve, egress_of)
+    return open_workbench(loop.run, credentials().of, egress_of)

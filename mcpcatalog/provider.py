@@ -23,6 +23,7 @@ from mcpcatalog.remote import (
 )
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState
 from mcpcatalog.tool import Connections, McpTool
+from toolsys.domain.context import CredentialResolver
 from toolsys.domain.spec import ToolSpec
 from toolsys.egress import EgressPolicy
 from toolsys.kept import Kept
@@ -59,7 +60,7 @@ class Workbench:
 
     connections: Pool
     run: RunOnLoop
-    resolve: ResolveCredential
+    credentials: Callable[[str], CredentialResolver]
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
@@ -67,12 +68,12 @@ class Workbench:
 
 
 def open_workbench(
-    run: RunOnLoop, resolve: ResolveCredential, policy_for: Callable[[ServerConfig], EgressPolicy]
+    run: RunOnLoop, credentials: Callable[[str], CredentialResolver], policy_for: Callable[[ServerConfig], EgressPolicy]
 ) -> Workbench:
     """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
     from mcpcatalog.sdk.pool import ConnectionPool
 
-    return Workbench(ConnectionPool(policy_for), run, resolve)
+    return Workbench(ConnectionPool(policy_for), run, credentials)
 
 
 class _NoConnections:
@@ -175,7 +176,9 @@ def _live(pinned: ToolSpec, config: ServerConfig) -> ToolSpec:
 async def _discover(config: ServerConfig, workbench: Workbench) -> Catalog:
     session = f"discovery:{config.tenant_id}:{config.server_id}"
     try:
-        connection = await workbench.connections.acquire(config, session, workbench.resolve)
+        connection = await workbench.connections.acquire(
+            config, session, workbench.credentials(config.tenant_id).resolve
+        )
         return await connection.discover()
     finally:
         await workbench.connections.close_session(session)

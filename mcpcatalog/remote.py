@@ -67,6 +67,7 @@ class ServerConfig:
     auth_scheme: AuthScheme = AuthScheme.NONE
     auth_name: str | None = None
     credential_ref: str | None = None
+    credential_version: int = 0
     token_endpoint: str | None = None
     token_scopes: tuple[str, ...] = ()
     classification: Classification = field(default_factory=Classification)
@@ -83,13 +84,14 @@ class ServerConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of what decides whom we talk to, as whom and about what.
+        """Return the hash of what decides whom we talk to, as whom (credential and version) and about what.
 
         Connections, discoveries and approvals are bound to it.
         """
         return sha256_hex(canonical_bytes({
             "transport": self.transport.value, "endpoint": self.endpoint, "auth_scheme": self.auth_scheme.value,
-            "auth_name": self.auth_name, "credential_ref": self.credential_ref, "token_endpoint": self.token_endpoint,
+            "auth_name": self.auth_name, "credential_ref": self.credential_ref,
+            "credential_version": self.credential_version, "token_endpoint": self.token_endpoint,
             "token_scopes": sorted(self.token_scopes), "is_stateless": self.is_stateless, "mode": self.mode.value,
             "fixed_tools": sorted(self.fixed_tools),
             "command": [list(self.command.argv), dict(self.command.environment)] if self.command else None,

@@ -3,7 +3,7 @@
 Each function opens the tenant's transaction for itself. Imported by the provider, pages and commands.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from mcpcatalog.remote import (
     Transport,
 )
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
+from toolsys.selectors import credential_versions
 from toolsys.tenancy import tenant_transaction
 
 type Commands = Mapping[str, StdioCommand]
@@ -44,13 +45,13 @@ class PinnedTool:
 def enabled_servers(tenant_id: str, commands: Commands) -> list[ServerState]:
     with tenant_transaction(tenant_id):
         rows = McpServer.objects.filter(tenant_id=tenant_id, enabled=True).order_by("server_id")
-        return [_state(row, commands) for row in rows]
+        return _states(tenant_id, rows, commands)
 
 
 def server(tenant_id: str, server_id: str, commands: Commands) -> ServerState | None:
     with tenant_transaction(tenant_id):
-        row = McpServer.objects.filter(tenant_id=tenant_id, server_id=server_id).first()
-    return _state(row, commands) if row is not None else None
+        rows = McpServer.objects.filter(tenant_id=tenant_id, server_id=server_id)
+        return next(iter(_states(tenant_id, rows, commands)), None)
 
 
 def generation(tenant_id: str, server_id: str, catalog_hash: str) -> list[RemoteTool]:
@@ -73,14 +74,19 @@ def pinned_tool(tenant_id: str, server_id: str, catalog_hash: str, registry_name
     return PinnedTool(found[0], found[1] is not None) if found is not None else None
 
 
-def _state(row: McpServer, commands: Commands) -> ServerState:
+def _states(tenant_id: str, rows: Iterable[McpServer], commands: Commands) -> list[ServerState]:
+    versions = credential_versions(tenant_id)
+    return [_state(row, commands, versions.get(row.credential_ref or "", 0)) for row in rows]
+
+
+def _state(row: McpServer, commands: Commands, credential_version: int) -> ServerState:
     return ServerState(
-        config_of(row, commands), row.enabled, row.catalog_hash, row.discovered_fingerprint, row.last_discovered_at,
-        row.last_failed_at,
+        config_of(row, commands, credential_version), row.enabled, row.catalog_hash, row.discovered_fingerprint,
+        row.last_discovered_at, row.last_failed_at,
     )  # fmt: skip
 
 
-def config_of(row: McpServer, commands: Commands) -> ServerConfig:
+def config_of(row: McpServer, commands: Commands, credential_version: int) -> ServerConfig:
     return ServerConfig(
         tenant_id=row.tenant_id,
         server_id=row.server_id,
@@ -89,6 +95,7 @@ def config_of(row: McpServer, commands: Commands) -> ServerConfig:
         auth_scheme=AuthScheme(row.auth_scheme),
         auth_name=row.auth_name,
         credential_ref=row.credential_ref,
+        credential_version=credential_version,
         token_endpoint=row.token_endpoint,
         token_scopes=tuple(row.token_scopes or ()),
         classification=Classification(

@@ -139,6 +139,12 @@ class Sealer(Protocol):
         """Return a keyed digest (HMAC-SHA256, hex) that stays meaningful after the payload is purged."""
 
 
+class Credentials(Protocol):
+    """Gives each tenant a resolver of its own, so that no reference leads into another tenant's store."""
+
+    def of(self, tenant_id: str) -> CredentialResolver: ...
+
+
 class Execution(Protocol):
     """Runs a tool on the worker's event loop from a job thread, each part with its own bound."""
 
@@ -274,7 +280,7 @@ class Runtime:
     desk: ApprovalDesk
     sealer: Sealer
     artifacts: ArtifactStore
-    credentials: CredentialResolver
+    credentials: Credentials
     clock: Clock
     ids: Ids
     probe: Probe

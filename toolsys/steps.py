@@ -287,7 +287,7 @@ def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
         target=ExecutionTarget(spec.target_kind, spec.server_id),
         workspace=runtime.workspace_for(facts.tenant_id, facts.run.id) if runtime.workspace_for else None,
         artifacts=runtime.artifacts.writer(claim, trust),
-        credentials=runtime.credentials,
+        credentials=runtime.credentials.of(facts.tenant_id),
         cancellation=runtime.execution.cancellation(claim),
         mark_effect_sent=mark_effect_sent,
     )

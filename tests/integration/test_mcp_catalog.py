@@ -16,7 +16,6 @@ from mcpcatalog.remote import Catalog, RemoteTool, ServerConfig, StdioCommand, T
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import TIME_SERVER
 from toolsys import services as platform
-from toolsys.credentials import EnvironmentCredentials
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import OutcomeStatus
 from toolsys.egress import policy_for
@@ -186,7 +185,7 @@ def house(database: None) -> Iterator[tuple[McpProvider, Any]]:
     loop, clock = LoopThread(), wiring.SystemClock()
     keeper = LeaseKeeper(clock, 2.0)
     keeper.start()
-    workbench = open_workbench(loop.run, EnvironmentCredentials().resolve, lambda config: policy_for([config.endpoint]))
+    workbench = open_workbench(loop.run, wiring.credentials().of, lambda config: policy_for([config.endpoint]))
     provider = McpProvider(clock, COMMANDS, 1_048_576, workbench)
     yield provider, wiring.compose({"mcp": provider}, WorkerExecution(loop, keeper, clock))
     workbench.close()

@@ -161,6 +161,11 @@ _OUTPUT: Final = (
     Requirement("output.artifact", "TS Output", "Above the inline ceiling the whole result becomes an artifact first."),
     Requirement("output.ceiling", "TS Output", "Past four times its limit, output is cut and the call has failed."),
     Requirement("redaction.closed", "DESIGN §8", "Redaction fails closed, and what it returns can be stored."),
+    Requirement(
+        "vault.write_only", "DESIGN §8", "A stored credential is written and erased, and read by the resolver only."
+    ),
+    Requirement("vault.rotation", "DESIGN §8", "Two versions live while a rotation is under way; the newest counts."),
+    Requirement("vault.epoch", "DESIGN §5", "A changed credential voids what was decided with the old one."),
     Requirement("sealing.bound", "DESIGN §8", "Sealed bytes open only where they belong, under any key of the ring."),
 )
 

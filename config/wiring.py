@@ -125,10 +125,10 @@ def stdio_commands() -> dict[str, StdioCommand]:
 
 
 def egress_of(config: ServerConfig) -> EgressPolicy:
-    """A server may be dialled at exactly its own origin; its addresses are checked all the same."""
+    """A server may be dialled at its own origin and its token endpoint's; addresses are checked all the same."""
     numbers = settings.TOOLSYS
     return policy_for(
-        [config.endpoint],
+        [config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])],
         open_networks=numbers.egress_private_cidrs,
         plain_http_hosts=numbers.egress_plain_http_hosts,
     )

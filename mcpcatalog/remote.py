@@ -160,6 +160,12 @@ class RemoteServer(Protocol):
     @property
     def revision(self) -> str: ...
 
+    async def log_in(self) -> None:
+        """Obtain what the next request logs in with, before anything of it is sent. Raises: RemoteError."""
+
+    async def renew_login(self) -> bool:
+        """Log in anew; False where that gave the same value again. Raises: RemoteError."""
+
     async def discover(self) -> Catalog:
         """Raises: RemoteError."""
 

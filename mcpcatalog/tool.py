@@ -42,7 +42,7 @@ class McpTool:
     async def prepare(self, context: ToolExecutionContext) -> None:
         """Connect, and send nothing of the call. Raises: NotAvailable."""
         try:
-            await self._connection(context)
+            await (await self._connection(context)).log_in()
         except RemoteError as error:
             raise NotAvailable(error.reason_code, str(error)[:2_000]) from error
 

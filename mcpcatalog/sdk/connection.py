@@ -34,6 +34,7 @@ from mcpcatalog.remote import (
     Transport,
 )
 from mcpcatalog.sdk import errors, listing
+from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
@@ -62,10 +63,17 @@ class Timeouts:
 
 class Connection:
     def __init__(
-        self, config: ServerConfig, open_streams: OpenStreams, *, timeouts: Timeouts, revision_hint: str = ""
+        self,
+        config: ServerConfig,
+        open_streams: OpenStreams,
+        login: Login,
+        *,
+        timeouts: Timeouts,
+        revision_hint: str = "",
     ) -> None:
         self.config = config
         self._open_streams = open_streams
+        self._login = login
         self._timeouts = timeouts
         self._hint = revision_hint
         self._loop = asyncio.get_running_loop()
@@ -212,6 +220,19 @@ class Connection:
     @property
     def _is_modern_http(self) -> bool:
         return self._revision in MODERN_PROTOCOL_VERSIONS and self.config.transport is Transport.HTTP
+
+    # -- login
+
+    async def log_in(self) -> None:
+        """See to it that the next request has what to log in with, while nothing of it was sent.
+
+        Raises: RemoteError.
+        """
+        await self._login.headers()
+
+    async def renew_login(self) -> bool:
+        """Log in anew; say whether that gave another value. Raises: RemoteError."""
+        return await self._login.renew()
 
     # -- requests
 

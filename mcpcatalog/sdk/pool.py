@@ -11,12 +11,22 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
-from mcpcatalog.remote import ProtocolViolation, ResolveCredential, ServerConfig, ServerUnreachable, Transport
-from mcpcatalog.sdk.auth import child_environment, request_headers
+from mcpcatalog.remote import (
+    AuthScheme,
+    AuthUnsupported,
+    ProtocolViolation,
+    ResolveCredential,
+    ServerConfig,
+    ServerUnreachable,
+    Transport,
+)
+from mcpcatalog.sdk.auth import Anonymous, Login, Resolved, child_environment
 from mcpcatalog.sdk.connection import Connection, OpenStreams, Timeouts
 from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
+from mcpcatalog.sdk.tokens import ClientCredentials
 from toolsys.egress import EgressPolicy, PinnedTransport
 
 
@@ -55,6 +65,8 @@ class ConnectionPool:
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._revisions: dict[tuple[str, str, str], str] = {}
+        # One token exchange at a time for each server, however many sessions ask.
+        self._exchanges: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._is_closed = False
 
     async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> Connection:
@@ -84,7 +96,10 @@ class ConnectionPool:
                 await slots.enter_async_context(self._process_starts)
             await slots.enter_async_context(self._preparations)
             hint = self._revisions.get(key[:3], config.negotiated_revision)
-            connection = Connection(config, self._opener(config, resolve), timeouts=self._timeouts, revision_hint=hint)
+            login = self._login(config, resolve)
+            connection = Connection(
+                config, self._opener(config, resolve, login), login, timeouts=self._timeouts, revision_hint=hint
+            )
             try:
                 await connection.open()
             except asyncio.CancelledError:  # only `close_all` cancels this task
@@ -102,10 +117,17 @@ class ConnectionPool:
             connection.force_close()
         self._open[key] = connection
 
-    def _opener(self, config: ServerConfig, resolve: ResolveCredential) -> OpenStreams:
+    def _login(self, config: ServerConfig, resolve: ResolveCredential) -> Login:
+        if config.auth_scheme is AuthScheme.OAUTH2_CLIENT:
+            lock = self._exchanges.setdefault((config.tenant_id, config.server_id), asyncio.Lock())
+            return ClientCredentials(config, resolve, self._policy_for(config), lock)
+        is_named = config.auth_scheme in {AuthScheme.BEARER, AuthScheme.HEADER}
+        return Resolved(config, resolve) if is_named else Anonymous()
+
+    def _opener(self, config: ServerConfig, resolve: ResolveCredential, login: Login) -> OpenStreams:
         if config.transport is Transport.STDIO:
             return lambda child: self._stdio(config, resolve, child)
-        return lambda _child: self._http(config, resolve)
+        return lambda _child: self._http(config, login)
 
     @asynccontextmanager
     async def _stdio(self, config: ServerConfig, resolve: ResolveCredential, child: Child) -> Any:
@@ -117,11 +139,13 @@ class ConnectionPool:
             yield pair
 
     @asynccontextmanager
-    async def _http(self, config: ServerConfig, resolve: ResolveCredential) -> Any:
-        headers = await request_headers(config, resolve)
+    async def _http(self, config: ServerConfig, login: Login) -> Any:
+        if config.auth_scheme is AuthScheme.ENV:
+            raise AuthUnsupported("the scheme env is not available over http", effect="not_applied")
+        await login.headers()  # without a login nobody is dialled
         inner = PinnedTransport(self._policy_for(config), maximum_bytes=self._limits.message_bytes)
         streams: AbstractAsyncContextManager[Any] = http_streams(
-            config.endpoint, inner, headers,
+            config.endpoint, inner, login,
             maximum_bytes=self._limits.message_bytes, idle_seconds=self._timeouts.idle,
         )  # fmt: skip
         async with streams as pair:

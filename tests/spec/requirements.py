@@ -164,6 +164,10 @@ _OUTPUT: Final = (
     Requirement(
         "vault.write_only", "DESIGN §8", "A stored credential is written and erased, and read by the resolver only."
     ),
+    Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
+    Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
+    Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),
+    Requirement("auth.no_baggage", "DESIGN §7", "Ambient baggage is never forwarded to a server."),
     Requirement("vault.rotation", "DESIGN §8", "Two versions live while a rotation is under way; the newest counts."),
     Requirement("vault.epoch", "DESIGN §5", "A changed credential voids what was decided with the old one."),
     Requirement("sealing.bound", "DESIGN §8", "Sealed bytes open only where they belong, under any key of the ring."),

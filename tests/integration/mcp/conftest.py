@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from mcpcatalog.remote import CallResult, CallSpec, ServerConfig, StdioCommand, Transport
+from mcpcatalog.remote import AuthScheme, CallResult, CallSpec, ServerConfig, StdioCommand, Transport
 from mcpcatalog.sdk.connection import Connection, Timeouts
 from mcpcatalog.sdk.pool import ConnectionPool, PoolLimits
+from tests.integration.mcp.guarded import Guarded, Peer
 from tests.integration.mcp.misbehaving import Misbehaving
 from toolsys.domain.context import SecretValue
 from toolsys.egress import policy_for
@@ -63,7 +65,8 @@ def bench() -> Iterator[Callable[..., Bench]]:
 
         def policy(config: ServerConfig) -> Any:
             host = config.endpoint.split("/")[2]
-            return policy_for([config.endpoint], open_networks=["127.0.0.1/32"], plain_http_hosts=[host])
+            urls = [config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])]
+            return policy_for(urls, open_networks=["127.0.0.1/32"], plain_http_hosts=[host])
 
         made.append(Bench(loop, ConnectionPool(policy, timeouts=timeouts, limits=PoolLimits(**limits))))
         return made[-1]
@@ -102,15 +105,50 @@ class Web:
         return ServerConfig("acme", scenario, Transport.HTTP, url, **changes)
 
 
+@dataclass
+class Doors:
+    """The server that asks for a login, listening; each peer has a name of its own."""
+
+    app: Guarded
+    port: int
+
+    def peer(self, **behaviour: Any) -> tuple[str, Peer]:
+        name = f"p{len(self.app.peers)}"
+        self.app.peers[name] = Peer(**behaviour)
+        return name, self.app.peers[name]
+
+    def at(self, name: str, tenant_id: str = "acme", **changes: Any) -> ServerConfig:
+        return ServerConfig(tenant_id, name, Transport.HTTP, f"http://127.0.0.1:{self.port}/mcp/{name}", **changes)
+
+    def with_token(self, name: str, **changes: Any) -> ServerConfig:
+        return self.at(
+            name, auth_scheme=AuthScheme.OAUTH2_CLIENT, token_endpoint=f"http://127.0.0.1:{self.port}/token/{name}",
+            **changes,
+        )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def web() -> Iterator[Web]:
     app = Misbehaving()
+    with listening(app) as port:
+        yield Web(app, port)
+
+
+@pytest.fixture(scope="session")
+def doors() -> Iterator[Doors]:
+    app = Guarded()
+    with listening(app) as port:
+        yield Doors(app, port)
+
+
+@contextmanager
+def listening(app: Any) -> Iterator[int]:
     settings = uvicorn.Config(app, port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=0)
     server = uvicorn.Server(settings)
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
-    yield Web(app, listener.getsockname()[1])
+    yield listener.getsockname()[1]
     server.should_exit = server.force_exit = True
     thread.join(5)
     listener.close()

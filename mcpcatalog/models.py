@@ -1,4 +1,4 @@
-"""The two tables of MCP: configured servers, and the history of what they offered.
+"""The tables of MCP: configured servers, the history of what they offered, and what sessions may expect of them.
 
 Rows only; rules are in `mcpcatalog.validators`, writes in `mcpcatalog.services`. Source: TS "Schema additions".
 """
@@ -9,7 +9,7 @@ from django.db import models
 
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, Transport
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
-from toolsys.models.base import TenantOwned
+from toolsys.models.base import TenantOwned, tenant_key
 
 
 def _choices(kind: type[StrEnum]) -> list[tuple[str, str]]:
@@ -99,3 +99,27 @@ class CatalogTool(TenantOwned):
 
     def __str__(self) -> str:
         return self.registry_name
+
+
+class SessionServer(TenantOwned):
+    """What one agent session may still expect of one server; there is a row only where something went wrong.
+
+    Written by workers, when a login is refused. `unavailable_at` is for the rest of the session. Every change raises
+    the tenant's authorization epoch, so that all workers look again.
+    """
+
+    session = tenant_key("toolsys.AgentSession")
+    server_id = models.TextField()
+    reauthenticated_at = models.DateTimeField(null=True)
+    unavailable_at = models.DateTimeField(null=True)
+    reason_code = models.TextField(blank=True, default="")
+
+    class Meta:
+        db_table = "mcp_session_servers"
+        verbose_name = "server of a session"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "session", "server_id"], name="mcp_session_server_is_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return self.server_id

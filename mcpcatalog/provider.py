@@ -9,8 +9,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 from mcpcatalog import mapping, selectors, services
+from mcpcatalog.ladder import Ladder
 from mcpcatalog.remote import (
     Catalog,
     KeyPlace,
@@ -21,7 +23,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.selectors import Commands, PinnedTool, ServerState
+from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
 from toolsys.domain.context import CredentialResolver
 from toolsys.domain.spec import ToolSpec
@@ -79,7 +81,9 @@ def open_workbench(
 class _NoConnections:
     """The web process resolves tools and hands their calls off; it never reaches for a connection."""
 
-    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:
+    async def acquire(
+        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+    ) -> RemoteServer:
         raise ServerUnreachable("this process holds no connections", effect="not_applied")
 
 
@@ -91,13 +95,14 @@ class McpProvider:
     workbench: Workbench | None = None
     domain: str = "mcp"
     _states: Kept[ServerState | None] = field(default_factory=lambda: Kept(KEPT))
+    _standings: Kept[Standing] = field(default_factory=lambda: Kept(KEPT))
     _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
 
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         return [
             mapping.spec_of(state.config, tool, state.catalog_hash)
             for state in selectors.enabled_servers(tenant_id, self.commands)
-            if state.catalog_hash
+            if state.catalog_hash and not state.has_refused_login
             for tool in selectors.generation(tenant_id, state.config.server_id, state.catalog_hash)
         ]
 
@@ -123,10 +128,12 @@ class McpProvider:
             found = mapping.map_catalog(config, catalog, output_ceiling_bytes=self.output_ceiling_bytes)
             services.record_discovery(config, catalog, found, at=self.clock.now())
 
-    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int) -> McpTool:
+    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> McpTool:
         """Return the pinned tool under the live classification and configuration.
 
-        Whatever changes either raises the epoch, so both are kept under it. Raises: NotAvailable (tool.withdrawn).
+        Whatever changes either raises the epoch, so both are kept under it.
+
+        Raises: NotAvailable (tool.withdrawn; what ended the server for the session).
         """
         state = self._state(tenant_id, pinned.server_id or "", authz_epoch)
         if state is None or not state.is_enabled:
@@ -134,12 +141,22 @@ class McpProvider:
         tool = self._pinned_tool(tenant_id, pinned, authz_epoch)
         if tool is None or tool.is_withdrawn or not mapping.is_offered(state.config, tool.remote_name):
             raise NotAvailable("tool.withdrawn", "the server no longer offers it")
+        standing = self._standing(tenant_id, session_id, state.config.server_id, authz_epoch)
+        if standing.ended_by:
+            raise NotAvailable(standing.ended_by, "given up earlier in this session")
         connections = self.workbench.connections if self.workbench else _NoConnections()
-        return McpTool(_live(pinned, state.config), state.config, tool.remote_name, connections)
+        return McpTool(
+            _live(pinned, state.config), state.config, tool.remote_name, connections, Ladder(self.clock), standing
+        )
 
     def _state(self, tenant_id: str, server_id: str, epoch: int) -> ServerState | None:
         key = (tenant_id, server_id, epoch)
         return self._states.get(key) or self._states.put(key, selectors.server(tenant_id, server_id, self.commands))
+
+    def _standing(self, tenant_id: str, session_id: UUID, server_id: str, epoch: int) -> Standing:
+        key = (tenant_id, session_id, server_id, epoch)
+        found = self._standings.get(key)
+        return found or self._standings.put(key, selectors.standing(tenant_id, session_id, server_id))
 
     def _pinned_tool(self, tenant_id: str, pinned: ToolSpec, epoch: int) -> PinnedTool | None:
         key = (tenant_id, pinned.name, pinned.version, epoch)

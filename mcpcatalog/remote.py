@@ -172,6 +172,9 @@ class RemoteServer(Protocol):
     async def call(self, spec: CallSpec) -> CallResult:
         """Raises: RemoteError."""
 
+    def retire(self) -> None:
+        """Take no new calls, and leave when those in flight have ended."""
+
     async def close(self) -> None: ...
 
     def force_close(self) -> None: ...

@@ -6,8 +6,10 @@ Each function opens the tenant's transaction for itself. Imported by the provide
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+from uuid import UUID
 
-from mcpcatalog.models import CatalogTool, McpServer
+from mcpcatalog.models import CatalogTool, McpServer, SessionServer
 from mcpcatalog.remote import (
     AuthScheme,
     CatalogMode,
@@ -20,6 +22,9 @@ from mcpcatalog.remote import (
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.selectors import credential_versions
 from toolsys.tenancy import tenant_transaction
+
+# A login that was refused while connecting: none of the server's tools is offered until it lets us in again.
+REFUSED_LOGIN: Final = frozenset({"tool.auth_failed", "tool.auth_unsupported"})
 
 type Commands = Mapping[str, StdioCommand]
 
@@ -34,12 +39,31 @@ class ServerState:
     discovered_fingerprint: str
     last_discovered_at: datetime | None
     last_failed_at: datetime | None
+    has_refused_login: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedTool:
     remote_name: str
     is_withdrawn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a session may still expect of a server. A reason code: nothing any more."""
+
+    is_renewed: bool = False
+    ended_by: str = ""
+
+
+def standing(tenant_id: str, session_id: UUID, server_id: str) -> Standing:
+    with tenant_transaction(tenant_id):
+        found = SessionServer.objects.filter(
+            tenant_id=tenant_id, session_id=session_id, server_id=server_id
+        ).first()  # fmt: skip
+    if found is None:
+        return Standing()
+    return Standing(found.reauthenticated_at is not None, found.reason_code if found.unavailable_at else "")
 
 
 def enabled_servers(tenant_id: str, commands: Commands) -> list[ServerState]:
@@ -82,7 +106,7 @@ def _states(tenant_id: str, rows: Iterable[McpServer], commands: Commands) -> li
 def _state(row: McpServer, commands: Commands, credential_version: int) -> ServerState:
     return ServerState(
         config_of(row, commands, credential_version), row.enabled, row.catalog_hash, row.discovered_fingerprint,
-        row.last_discovered_at, row.last_failed_at,
+        row.last_discovered_at, row.last_failed_at, has_refused_login=row.last_failure_code in REFUSED_LOGIN,
     )  # fmt: skip
 
 

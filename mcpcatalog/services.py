@@ -7,13 +7,13 @@ so an update names only the columns that changed. Source: TS "Schema additions",
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 
 from mcpcatalog.mapping import Generation
-from mcpcatalog.models import CatalogTool, McpServer
+from mcpcatalog.models import CatalogTool, McpServer, SessionServer
 from mcpcatalog.remote import Catalog, RejectedTool, ServerConfig
 from mcpcatalog.validators import Problem, problems
 from toolsys.egress import EgressPolicy
@@ -110,6 +110,49 @@ def record_failure(config: ServerConfig, reason_code: str, detail: str, *, at: d
         )
 
 
+def begin_reauthentication(config: ServerConfig, session_id: UUID, *, at: datetime) -> bool:
+    """Take the session's one re-authentication with this server. Return False where it is spent, or all is over.
+
+    Transaction: opens one.
+    """
+    with tenant_transaction(config.tenant_id):
+        row = _standing(config, session_id)
+        unspent = SessionServer.objects.filter(pk=row.pk, reauthenticated_at=None, unavailable_at=None)
+        return unspent.update(reauthenticated_at=at) == 1
+
+
+def record_reauthentication(config: ServerConfig, session_id: UUID, outcome: str) -> None:
+    """Say how it went: renewed, unchanged, or a reason code. Transaction: opens one."""
+    payload = {"server": config.server_id, "scheme": config.auth_scheme.value, "outcome": outcome}
+    _emit_of_session(config, session_id, "mcp.server.reauthenticated", payload)
+
+
+def end_server(config: ServerConfig, session_id: UUID, reason_code: str, *, at: datetime) -> None:
+    """Give a server up for the rest of a session; the first reason stays. Transaction: opens one."""
+    with tenant_transaction(config.tenant_id):
+        row = _standing(config, session_id)
+        ended = SessionServer.objects.filter(pk=row.pk, unavailable_at=None).update(
+            unavailable_at=at, reason_code=reason_code
+        )
+        if ended:
+            payload = {"server": config.server_id, "reason_code": reason_code}
+            _emit_of_session(config, session_id, "mcp.server.disconnected", payload)
+
+
+def _standing(config: ServerConfig, session_id: UUID) -> SessionServer:
+    return SessionServer.objects.get_or_create(
+        tenant_id=config.tenant_id, session_id=session_id, server_id=config.server_id
+    )[0]
+
+
+def _emit_of_session(config: ServerConfig, session_id: UUID, kind: str, payload: dict[str, Any]) -> None:
+    """Both facts can be true once in a session, so that their keys are stable."""
+    key = f"{kind}:{config.server_id}:{session_id}"
+    with tenant_transaction(config.tenant_id):
+        event = _event(config.tenant_id, kind, {**payload, "session": str(session_id)}, key)
+        ToolEvent.objects.bulk_create([event], ignore_conflicts=True)
+
+
 def _write_generation(config: ServerConfig, generation: Generation, at: datetime) -> None:
     """A generation that was written before is not written again; what it offers again is no longer withdrawn."""
     CatalogTool.objects.bulk_create(
@@ -165,19 +208,21 @@ def _events(server: McpServer, generation: Generation) -> Iterator[ToolEvent]:
     if server.catalog_hash and server.catalog_hash != new:
         # A server may go back to an earlier catalog; each change is a fact of its own.
         payload = {"server": name, "old_hash": server.catalog_hash, "new_hash": new}
-        yield _event(server, "mcp.catalog.changed", payload, f"mcp.catalog.changed:{uuid4()}")
+        yield _event(server.tenant_id, "mcp.catalog.changed", payload, f"mcp.catalog.changed:{uuid4()}")
     for conflict in generation.conflicts:
         names = [_printable(remote) for remote in conflict]
         key = f"mcp.catalog.conflict:{name}:{new}:{names[0]}"
-        yield _event(server, "mcp.catalog.conflict", {"server": name, "remote_names": names}, key)
+        yield _event(server.tenant_id, "mcp.catalog.conflict", {"server": name, "remote_names": names}, key)
     for rejected in generation.rejected[:200]:
         payload = {"server": name, **_rejection(rejected)}
         key = f"mcp.tool.rejected:{name}:{new}:{payload['remote_name']}"
-        yield _event(server, "mcp.tool.rejected", {k: payload[k] for k in ("server", "remote_name", "reason")}, key)
+        yield _event(
+            server.tenant_id, "mcp.tool.rejected", {k: payload[k] for k in ("server", "remote_name", "reason")}, key
+        )
 
 
-def _event(server: McpServer, kind: str, payload: dict[str, Any], derivation_key: str) -> ToolEvent:
-    return ToolEvent(tenant_id=server.tenant_id, type=kind, payload=payload, derivation_key=derivation_key)
+def _event(tenant_id: str, kind: str, payload: dict[str, Any], derivation_key: str) -> ToolEvent:
+    return ToolEvent(tenant_id=tenant_id, type=kind, payload=payload, derivation_key=derivation_key)
 
 
 def _printable(text: str) -> str:

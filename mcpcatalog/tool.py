@@ -5,11 +5,23 @@ to `mcpcatalog.sdk` through the pool that wiring hands in, so importing it never
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from mcpcatalog import results
-from mcpcatalog.remote import CallSpec, KeyPlace, RemoteError, RemoteServer, ResolveCredential, ServerConfig
+from mcpcatalog.ladder import UNAUTHORIZED, Ladder
+from mcpcatalog.remote import (
+    AuthExpired,
+    AuthFailed,
+    AuthUnsupported,
+    CallSpec,
+    KeyPlace,
+    RemoteError,
+    RemoteServer,
+    ResolveCredential,
+    ServerConfig,
+)
+from mcpcatalog.selectors import Standing
 from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.results import ToolResult
 from toolsys.domain.spec import JsonObject, ToolSpec
@@ -22,8 +34,10 @@ META_PREFIX: Final = "toolsys.gateway/"
 class Connections(Protocol):
     """What the tool needs of `mcpcatalog.sdk.pool`."""
 
-    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:
-        """Raises: RemoteError."""
+    async def acquire(
+        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+    ) -> RemoteServer:
+        """`is_renewed`: the session has logged in anew, so an older login is not used. Raises: RemoteError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +48,8 @@ class McpTool:
     server: ServerConfig
     remote_name: str
     connections: Connections
+    ladder: Ladder
+    standing: Standing = field(default_factory=Standing)
 
     @property
     def binding(self) -> str:
@@ -43,13 +59,22 @@ class McpTool:
         """Connect, and send nothing of the call. Raises: NotAvailable."""
         try:
             await (await self._connection(context)).log_in()
+        except (AuthFailed, AuthUnsupported) as error:
+            # Dialling again with a login that was refused is one more failed login.
+            reason_code = UNAUTHORIZED if self.standing.is_renewed else error.reason_code
+            await self.ladder.end(self.server, context.session_id, reason_code)
+            raise NotAvailable(reason_code, str(error)[:2_000]) from error
         except RemoteError as error:
             raise NotAvailable(error.reason_code, str(error)[:2_000]) from error
 
     async def execute(self, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         try:
             connection = await self._connection(context)
-            answer = await connection.call(self._call(arguments, context))
+            try:
+                answer = await connection.call(self._call(arguments, context))
+            except AuthExpired as refused:
+                has_renewed = await self.ladder.climb(self.server, context.session_id, connection)
+                return results.refused_login(refused, self.spec, has_renewed=has_renewed)
         except RemoteError as error:
             return results.failure_of(error, self.spec.classification)
         return await results.result_of(
@@ -57,7 +82,9 @@ class McpTool:
         )
 
     async def _connection(self, context: ToolExecutionContext) -> RemoteServer:
-        return await self.connections.acquire(self.server, str(context.session_id), context.credentials.resolve)
+        return await self.connections.acquire(
+            self.server, str(context.session_id), context.credentials.resolve, is_renewed=self.standing.is_renewed
+        )
 
     def _call(self, arguments: JsonObject, context: ToolExecutionContext) -> CallSpec:
         meta: dict[str, Any] = {META_PREFIX + "invocation-id": str(context.invocation_id)}

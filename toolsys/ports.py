@@ -77,10 +77,10 @@ class ToolProvider(Protocol):
     def refresh(self, tenant_id: str, key: str) -> None:
         """Look at one source again and record what it offers, or why not. Runs in a worker; raises nothing."""
 
-    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int) -> Tool:
+    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:
         """Return the tool behind a pinned spec under the live classification.
 
-        Raises: NotAvailable (tool.withdrawn).
+        Raises: NotAvailable (tool.withdrawn; whatever ended the tool's source for this session).
         """
 
 

@@ -63,7 +63,7 @@ class Registry:
             return None
         provider = self._providers.get(names.domain_of(name))
         if provider is not None:
-            return provider.bind(facts.tenant_id, pinned, facts.authz_epoch)
+            return provider.bind(facts.tenant_id, pinned, facts.authz_epoch, facts.session.id)
         tool = self._builtins.get(name)
         if tool is None or tool.spec.version != pinned.version:
             raise NotAvailable("tool.withdrawn", "this build no longer has the pinned version")

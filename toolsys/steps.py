@@ -325,6 +325,7 @@ def _conclusion(case: Case, result: ToolResult) -> tuple[OutcomeStatus, str]:
         return OutcomeStatus.SUCCEEDED, "tool.succeeded"
     kind = result.failure.kind
     unknown = kind in {ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL}
+    unknown = unknown or attempts.is_held(result.failure)
     sent = case.spec.side_effect.value != "none"
     if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and attempts.repeats_are_unsafe(case)):
         return OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"

@@ -87,6 +87,7 @@ class Connection:
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self._used_at = self._loop.time()
         self.changes: set[str] = set()
+        self.is_renewed = False
         self._is_retired = False
         self._owner: asyncio.Task[None] | None = None
 
@@ -232,6 +233,7 @@ class Connection:
 
     async def renew_login(self) -> bool:
         """Log in anew; say whether that gave another value. Raises: RemoteError."""
+        self.is_renewed = True
         return await self._login.renew()
 
     # -- requests
@@ -305,7 +307,7 @@ class Connection:
         mapped = errors.of_call(error, record)
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
-        if record.status in {401, 404}:
+        if record.status == 404:  # what a 401 means is the ladder's to say
             self.retire()
         raise mapped from error
 

@@ -69,7 +69,9 @@ class ConnectionPool:
         self._exchanges: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._is_closed = False
 
-    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> Connection:
+    async def acquire(
+        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+    ) -> Connection:
         """Return the live connection of this key, opening it where there is none. Sends nothing of a call.
 
         Raises: RemoteError.
@@ -77,6 +79,8 @@ class ConnectionPool:
         key = Key(config.tenant_id, config.server_id, config.fingerprint, "" if config.is_stateless else session)
         found = self._open.get(key)
         if found is not None and found.is_alive:
+            if is_renewed and not found.is_renewed:
+                await found.renew_login()  # the session did so on another worker
             return found
         if self._is_closed:
             raise ServerUnreachable("this worker is stopping", effect="not_applied")
@@ -86,7 +90,9 @@ class ConnectionPool:
             self._opening[key] = opening
             opening.add_done_callback(lambda task: self._opened(key, task))
         # Whoever stops waiting leaves the handshake to the others; its own deadline bounds it.
-        return await asyncio.shield(opening)
+        connection = await asyncio.shield(opening)
+        connection.is_renewed |= is_renewed
+        return connection
 
     async def _connect(self, key: Key, config: ServerConfig, resolve: ResolveCredential) -> Connection:
         self._retire_older(key)

@@ -161,21 +161,21 @@ def test_a_pinned_tool_is_bound_under_the_live_classification_or_not_at_all(
     register(http_server(acme, classification=READ))
     discovered(http_server(acme), "a", "b")
     pinned = {spec.name: spec for spec in provider.specs(acme.id)}
-    bound = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme))
+    bound = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id)
     assert (bound.spec, bound.remote_name) == (pinned["mcp.crm.a"], "a")
     with tenant_transaction(acme.id):
         McpServer.objects.filter(server_id="crm").update(side_effect="external_write", required_scopes=["mcp.crm.x"])
-    stricter = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme)).spec
+    stricter = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id).spec
     assert (stricter.side_effect, sorted(stricter.required_scopes)) == (SideEffectClass.EXTERNAL_WRITE, ["mcp.crm.x"])
     assert stricter.input_schema == pinned["mcp.crm.a"].input_schema
     discovered(http_server(acme), "b")
-    assert provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme)).remote_name == "b"
+    assert provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme), acme.session.id).remote_name == "b"
     with pytest.raises(NotAvailable, match=r"tool\.withdrawn"):
-        provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme))
+        provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id)
     with tenant_transaction(acme.id):
         McpServer.objects.filter(server_id="crm").update(enabled=False)
     with pytest.raises(NotAvailable, match=r"tool\.withdrawn"):
-        provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme))
+        provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme), acme.session.id)
     assert provider.specs(acme.id) == []
 
 

@@ -174,7 +174,7 @@ def test_a_change_raises_the_epoch_and_the_binding_and_a_use_does_not(acme: Tena
     )
     provider = McpProvider(wiring.SystemClock(), {}, 1_048_576)
     (spec,) = provider.specs(acme.id)
-    before, bound = epoch(acme), provider.bind(acme.id, spec, epoch(acme)).binding
+    before, bound = epoch(acme), provider.bind(acme.id, spec, epoch(acme), acme.session.id).binding
     resolve(acme, "store:crm")
     assert epoch(acme) == before
     bindings, epochs = {bound}, [before]
@@ -184,7 +184,7 @@ def test_a_change_raises_the_epoch_and_the_binding_and_a_use_does_not(acme: Tena
     for change in changes:
         change()
         epochs.append(epoch(acme))
-        bindings.add(provider.bind(acme.id, spec, epochs[-1]).binding)
+        bindings.add(provider.bind(acme.id, spec, epochs[-1], acme.session.id).binding)
         assert provider.refresh_keys(acme.id) == ["crm"], "what was seen with another credential is seen again"
     assert epochs == sorted(set(epochs))
     assert len(bindings) == 4

@@ -44,9 +44,7 @@ _GATES: Final = (
     ),
     Requirement("gate.13", "TS gate 13", "No module outside the adapter imports an MCP SDK type."),
     Requirement("gate.14", "TS gate 14", "Configuration validation rejects every invalid authentication row.", ISSUE_4),
-    Requirement(
-        "gate.15", "TS gate 15", "The re-authentication ladder is bounded and routed through recovery.", ISSUE_4
-    ),
+    Requirement("gate.15", "TS gate 15", "The re-authentication ladder is bounded and routed through recovery."),
     Requirement("gate.16", "TS gate 16", "A stdio child receives a constructed environment.", ISSUE_4),
 )
 

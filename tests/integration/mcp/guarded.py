@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from tests.integration.mcp.misbehaving import _MODERN, Reply, _body
 
-TOOLS = [{"name": "t", "description": "d", "inputSchema": {"type": "object"}}]
+TOOLS = [{"name": "t", "description": "d", "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}]
 
 
 @dataclass

@@ -116,6 +116,8 @@ class Toolsys(BaseSettings):
     # The folder with the files that `file:NAME` credential references name.
     secrets_dir: Path | None = None
 
+    # How long a tenant's HTTP server is taken at its last listing when a session opens.
+    mcp_discovery_reuse_seconds: int = Field(300, ge=0)
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Annotated[
         tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)

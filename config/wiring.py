@@ -135,7 +135,14 @@ def egress_of(config: ServerConfig) -> EgressPolicy:
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
-    return McpProvider(SystemClock(), stdio_commands(), settings.TOOLSYS.global_output_ceiling_bytes, workbench)
+    numbers = settings.TOOLSYS
+    return McpProvider(
+        SystemClock(),
+        stdio_commands(),
+        numbers.global_output_ceiling_bytes,
+        workbench,
+        numbers.mcp_discovery_reuse_seconds,
+    )
 
 
 def compose_web() -> Composition:

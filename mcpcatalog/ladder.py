@@ -5,15 +5,13 @@ Only the re-authentication happens here. Whether the call may be sent again is t
 does not start anew. Source: TS "A 401 mid-session runs a bounded ladder".
 """
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from mcpcatalog import services
+from mcpcatalog.background import written
 from mcpcatalog.remote import RemoteError, RemoteServer, ServerConfig
-from toolsys import database
 from toolsys.ports import Clock
 
 UNAUTHORIZED: Final = "tool.server_unauthorized"
@@ -26,9 +24,9 @@ class Ladder:
     async def climb(self, server: ServerConfig, session_id: UUID, connection: RemoteServer) -> bool:
         """Log in anew, once in a session. Return whether that gave another value to try; else the server ends."""
         now = self.clock.now()
-        if await _written(lambda: services.begin_reauthentication(server, session_id, at=now)):
+        if await written(lambda: services.begin_reauthentication(server, session_id, at=now)):
             outcome = await _renewed(connection)
-            await _written(lambda: services.record_reauthentication(server, session_id, outcome))
+            await written(lambda: services.record_reauthentication(server, session_id, outcome))
             if outcome == "renewed":
                 return True
         connection.retire()
@@ -38,7 +36,7 @@ class Ladder:
     async def end(self, server: ServerConfig, session_id: UUID, reason_code: str) -> None:
         """Give the server up for the rest of the session: nobody dials it for this session again."""
         now = self.clock.now()
-        await _written(lambda: services.end_server(server, session_id, reason_code, at=now))
+        await written(lambda: services.end_server(server, session_id, reason_code, at=now))
 
 
 async def _renewed(connection: RemoteServer) -> str:
@@ -47,15 +45,3 @@ async def _renewed(connection: RemoteServer) -> str:
         return "renewed" if await connection.renew_login() else "unchanged"
     except RemoteError as error:
         return error.reason_code
-
-
-async def _written[T](write: Callable[[], T]) -> T:
-    """Write off the event loop, and hold no connection afterwards."""
-
-    def go() -> T:
-        try:
-            return write()
-        finally:
-            database.release_connection()
-
-    return await asyncio.to_thread(go)

@@ -50,6 +50,7 @@ class McpServer(TenantOwned):
     catalog_hash = models.TextField(blank=True, default="", editable=False)
     discovered_fingerprint = models.TextField(blank=True, default="", editable=False)
     last_discovered_at = models.DateTimeField(null=True, editable=False)
+    list_changed_at = models.DateTimeField(null=True, editable=False)
     last_failed_at = models.DateTimeField(null=True, editable=False)
     last_failure_code = models.TextField(blank=True, default="", editable=False)
     last_failure_detail = models.TextField(blank=True, default="", editable=False)
@@ -80,6 +81,8 @@ class CatalogTool(TenantOwned):
     description = models.TextField(blank=True)
     input_schema = models.JSONField()
     claims = models.JSONField(default=dict)
+    # As received; jsonb does not give numbers back as they were written. Empty: of an earlier release.
+    declaration_hash = models.TextField(blank=True, default="")
     is_application_only = models.BooleanField(default=False)
     discovered_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True)
@@ -99,6 +102,26 @@ class CatalogTool(TenantOwned):
 
     def __str__(self) -> str:
         return self.registry_name
+
+
+class CatalogChange(TenantOwned):
+    """One change of a server's catalog, for whoever reviews it: what was added, removed, reworded or tightened.
+
+    Written by discovery; append-only. It changes no session and no policy.
+    """
+
+    server_id = models.TextField()
+    old_hash = models.TextField()
+    new_hash = models.TextField()
+    differences = models.JSONField(default=list)
+
+    class Meta:
+        db_table = "mcp_catalog_changes"
+        verbose_name = "catalog change"
+        indexes = [models.Index(fields=["tenant", "server_id", "-id"], name="mcp_change_by_server")]
+
+    def __str__(self) -> str:
+        return f"{self.server_id} {self.new_hash[:12]}"
 
 
 class SessionServer(TenantOwned):

@@ -152,7 +152,15 @@ class CallResult:
 
 
 class RemoteServer(Protocol):
-    """One live connection. All methods run on the loop that opened it."""
+    """One live connection. All methods run on the loop that opened it.
+
+    `declared` is where `discoveries` keeps what it listed on this connection; None until then.
+    """
+
+    declared: Mapping[str, str] | None
+
+    @property
+    def connected_in_seconds(self) -> float: ...
 
     @property
     def is_alive(self) -> bool: ...

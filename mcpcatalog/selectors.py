@@ -40,12 +40,14 @@ class ServerState:
     last_discovered_at: datetime | None
     last_failed_at: datetime | None
     has_refused_login: bool = False
+    list_changed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedTool:
     remote_name: str
     is_withdrawn: bool
+    declaration_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,8 @@ def pinned_tool(tenant_id: str, server_id: str, catalog_hash: str, registry_name
     with tenant_transaction(tenant_id):
         found = CatalogTool.objects.filter(
             tenant_id=tenant_id, server_id=server_id, catalog_hash=catalog_hash, registry_name=registry_name
-        ).values_list("remote_name", "withdrawn_at").first()  # fmt: skip
-    return PinnedTool(found[0], found[1] is not None) if found is not None else None
+        ).values_list("remote_name", "withdrawn_at", "declaration_hash").first()  # fmt: skip
+    return PinnedTool(found[0], found[1] is not None, found[2]) if found is not None else None
 
 
 def _states(tenant_id: str, rows: Iterable[McpServer], commands: Commands) -> list[ServerState]:
@@ -107,6 +109,7 @@ def _state(row: McpServer, commands: Commands, credential_version: int) -> Serve
     return ServerState(
         config_of(row, commands, credential_version), row.enabled, row.catalog_hash, row.discovered_fingerprint,
         row.last_discovered_at, row.last_failed_at, has_refused_login=row.last_failure_code in REFUSED_LOGIN,
+        list_changed_at=row.list_changed_at,
     )  # fmt: skip
 
 

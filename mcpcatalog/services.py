@@ -5,6 +5,7 @@ so an update names only the columns that changed. Source: TS "Schema additions",
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,9 +13,10 @@ from uuid import UUID, uuid4
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 
-from mcpcatalog.mapping import Generation
-from mcpcatalog.models import CatalogTool, McpServer, SessionServer
-from mcpcatalog.remote import Catalog, RejectedTool, ServerConfig
+from mcpcatalog.differences import differences
+from mcpcatalog.mapping import Generation, declaration_hash
+from mcpcatalog.models import CatalogChange, CatalogTool, McpServer, SessionServer
+from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool, ServerConfig
 from mcpcatalog.validators import Problem, problems
 from toolsys.egress import EgressPolicy
 from toolsys.models import ToolEvent
@@ -76,7 +78,9 @@ def _columns(config: ServerConfig) -> dict[str, Any]:
     }
 
 
-def record_discovery(config: ServerConfig, catalog: Catalog, generation: Generation, *, at: datetime) -> bool:
+def record_discovery(
+    config: ServerConfig, catalog: Catalog, generation: Generation, *, at: datetime, connected_in_seconds: float = 0.0
+) -> bool:
     """Write one discovery: a generation that is new, what disappeared, the server's health. Return whether it changed.
 
     A discovery of a configuration that was changed meanwhile is recorded under its own fingerprint and so stays stale.
@@ -94,8 +98,14 @@ def record_discovery(config: ServerConfig, catalog: Catalog, generation: Generat
         observed = _observed(config, catalog, generation, at)
         if changed:
             observed["catalog_hash"] = generation.catalog_hash
+            _write_change(config, server.catalog_hash, generation)
         McpServer.objects.filter(pk=server.pk).update(**observed)
-        ToolEvent.objects.bulk_create(_events(server, generation), ignore_conflicts=True)
+        connected = {
+            "server": config.server_id, "transport": config.transport.value, "tools": len(generation.tools),
+            "duration_ms": round(connected_in_seconds * 1_000),
+        }  # fmt: skip
+        events = [_event(config.tenant_id, "mcp.server.connected", connected, f"mcp.server.connected:{uuid4()}")]
+        ToolEvent.objects.bulk_create([*events, *_events(server, generation)], ignore_conflicts=True)
         return changed
 
 
@@ -108,6 +118,14 @@ def record_failure(config: ServerConfig, reason_code: str, detail: str, *, at: d
             last_failure_detail=_printable(detail),
             consecutive_failures=F("consecutive_failures") + 1,
         )
+        payload = {"server": config.server_id, "reason_code": reason_code}
+        _event(config.tenant_id, "mcp.server.disconnected", payload, f"mcp.server.disconnected:{uuid4()}").save()
+
+
+def record_list_changed(config: ServerConfig, *, at: datetime) -> None:
+    """A server said that its list changed: the next session looks again, no open one does. Transaction: opens one."""
+    with tenant_transaction(config.tenant_id):
+        McpServer.objects.filter(tenant_id=config.tenant_id, server_id=config.server_id).update(list_changed_at=at)
 
 
 def begin_reauthentication(config: ServerConfig, session_id: UUID, *, at: datetime) -> bool:
@@ -160,7 +178,8 @@ def _write_generation(config: ServerConfig, generation: Generation, at: datetime
             CatalogTool(
                 tenant_id=config.tenant_id, server_id=config.server_id, catalog_hash=generation.catalog_hash,
                 remote_name=tool.name, registry_name=spec.name, description=spec.description,
-                input_schema=tool.input_schema, claims=tool.claims, is_application_only=tool.is_application_only,
+                input_schema=tool.input_schema, claims=tool.claims,
+                declaration_hash=declaration_hash(tool), is_application_only=tool.is_application_only,
                 discovered_at=at,
             )
             for tool, spec in generation.tools
@@ -168,6 +187,18 @@ def _write_generation(config: ServerConfig, generation: Generation, at: datetime
         ignore_conflicts=True,
     )  # fmt: skip
     _rows(config).filter(catalog_hash=generation.catalog_hash).exclude(withdrawn_at=None).update(withdrawn_at=None)
+
+
+def _write_change(config: ServerConfig, old_hash: str, generation: Generation) -> None:
+    if not old_hash:
+        return
+    rows = _rows(config).filter(catalog_hash=old_hash)
+    before = [RemoteTool(r.remote_name, r.description, r.input_schema, r.claims, r.is_application_only) for r in rows]
+    after = [replace(tool, description=spec.description) for tool, spec in generation.tools]
+    CatalogChange.objects.create(
+        tenant_id=config.tenant_id, server_id=config.server_id, old_hash=old_hash, new_hash=generation.catalog_hash,
+        differences=differences(before, after),
+    )  # fmt: skip
 
 
 def _withdraw_missing(config: ServerConfig, generation: Generation, at: datetime) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from mcpcatalog import results
+from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import UNAUTHORIZED, Ladder
 from mcpcatalog.remote import (
     AuthExpired,
@@ -47,8 +48,10 @@ class McpTool:
     spec: ToolSpec
     server: ServerConfig
     remote_name: str
+    declaration_hash: str
     connections: Connections
     ladder: Ladder
+    discoveries: Discoveries
     standing: Standing = field(default_factory=Standing)
 
     @property
@@ -58,18 +61,19 @@ class McpTool:
     async def prepare(self, context: ToolExecutionContext) -> None:
         """Connect, and send nothing of the call. Raises: NotAvailable."""
         try:
-            await (await self._connection(context)).log_in()
-        except (AuthFailed, AuthUnsupported) as error:
+            await self._checked(context)
+        except (AuthExpired, AuthFailed, AuthUnsupported) as error:
             # Dialling again with a login that was refused is one more failed login.
             reason_code = UNAUTHORIZED if self.standing.is_renewed else error.reason_code
             await self.ladder.end(self.server, context.session_id, reason_code)
             raise NotAvailable(reason_code, str(error)[:2_000]) from error
         except RemoteError as error:
+            await self.discoveries.forget(self.server, error)
             raise NotAvailable(error.reason_code, str(error)[:2_000]) from error
 
     async def execute(self, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         try:
-            connection = await self._connection(context)
+            connection = await self._checked(context)
             try:
                 answer = await connection.call(self._call(arguments, context))
             except AuthExpired as refused:
@@ -80,6 +84,18 @@ class McpTool:
         return await results.result_of(
             answer, self.spec.classification, context.artifacts, maximum_output_bytes=context.maximum_output_bytes
         )
+
+    async def _checked(self, context: ToolExecutionContext) -> RemoteServer:
+        """Return a connection that may carry the call: logged in, and still offering what the session pinned.
+
+        Raises: RemoteError; NotAvailable (tool.withdrawn).
+        """
+        connection = await self._connection(context)
+        await connection.log_in()
+        declared = await self.discoveries.declared(self.server, connection)
+        if declared.get(self.remote_name) != self.declaration_hash:
+            raise NotAvailable("tool.withdrawn", "the server no longer declares what this session pinned")
+        return connection
 
     async def _connection(self, context: ToolExecutionContext) -> RemoteServer:
         return await self.connections.acquire(

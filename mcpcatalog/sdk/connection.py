@@ -8,7 +8,7 @@ back: the pool opens another. It implements `remote.RemoteServer` and is used on
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,10 +70,12 @@ class Connection:
         *,
         timeouts: Timeouts,
         revision_hint: str = "",
+        on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
     ) -> None:
         self.config = config
         self._open_streams = open_streams
         self._login = login
+        self._on_list_changed = on_list_changed
         self._timeouts = timeouts
         self._hint = revision_hint
         self._loop = asyncio.get_running_loop()
@@ -85,9 +87,11 @@ class Connection:
         self._session: ClientSession | None = None
         self._revision = ""
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
-        self._used_at = self._loop.time()
-        self.changes: set[str] = set()
+        self._used_at = self._opened_at = self._loop.time()
+        self.has_changed = False
         self.is_renewed = False
+        self.declared: Mapping[str, str] | None = None
+        self.connected_in_seconds = 0.0
         self._is_retired = False
         self._owner: asyncio.Task[None] | None = None
 
@@ -147,6 +151,7 @@ class Connection:
 
     async def _own(self) -> None:
         CALL.set(self._record)
+        self._opened_at = self._loop.time()
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
             async with self._open_streams(self._child) as (read, write):
@@ -167,6 +172,7 @@ class Connection:
         self._revision = session.protocol_version or ""
         self._session = session
         self._used_at = self._loop.time()
+        self.connected_in_seconds = self._used_at - self._opened_at
         self._ready.set_result(None)
 
     async def _wait_until_unused(self) -> None:
@@ -188,8 +194,10 @@ class Connection:
             logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
 
     async def _on_message(self, message: Any) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification):
-            self.changes.add("tools")
+        if isinstance(message, mcp_types.ToolListChangedNotification) and not self.has_changed:
+            # Recorded once and not applied: the pinned set is this connection's for as long as it lives.
+            self.has_changed = True
+            self._on_list_changed(self.config)
 
     # -- handshake
 

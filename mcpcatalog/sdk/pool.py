@@ -55,8 +55,10 @@ class ConnectionPool:
         *,
         timeouts: Timeouts | None = None,
         limits: PoolLimits | None = None,
+        on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
     ) -> None:
         self._policy_for = policy_for
+        self._on_list_changed = on_list_changed
         self._timeouts = timeouts or Timeouts()
         self._limits = limits or PoolLimits()
         self._preparations = asyncio.Semaphore(self._limits.preparations)
@@ -104,7 +106,12 @@ class ConnectionPool:
             hint = self._revisions.get(key[:3], config.negotiated_revision)
             login = self._login(config, resolve)
             connection = Connection(
-                config, self._opener(config, resolve, login), login, timeouts=self._timeouts, revision_hint=hint
+                config,
+                self._opener(config, resolve, login),
+                login,
+                timeouts=self._timeouts,
+                revision_hint=hint,
+                on_list_changed=self._on_list_changed,
             )
             try:
                 await connection.open()

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION mcpcatalog_guard_stdio() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     observed CONSTANT text[] := ARRAY[
-        'negotiated_revision', 'catalog_hash', 'discovered_fingerprint', 'last_discovered_at', 'last_failed_at',
+        'negotiated_revision', 'catalog_hash', 'discovered_fingerprint', 'last_discovered_at', 'list_changed_at', 'last_failed_at',
         'last_failure_code', 'last_failure_detail', 'consecutive_failures', 'server_claims', 'rejected_tools'];
 BEGIN
     IF pg_has_role(current_user, 'toolsys_operator', 'MEMBER') THEN

@@ -68,6 +68,13 @@ def events(tenancy: Tenancy, kind: str) -> list[dict[str, Any]]:
         return list(ToolEvent.objects.filter(type=kind).order_by("id").values_list("payload", flat=True))
 
 
+def withdrawn(tenancy: Tenancy, generation: str, tool: str) -> bool:
+    found = selectors.pinned_tool(tenancy.id, "crm", generation, f"mcp.crm.{tool}")
+    assert found is not None
+    assert found.remote_name == tool
+    return found.is_withdrawn
+
+
 def names(provider: McpProvider, tenancy: Tenancy) -> list[str]:
     return [spec.name for spec in provider.specs(tenancy.id)]
 
@@ -124,11 +131,11 @@ def test_the_catalog_is_a_history(acme: Tenancy) -> None:
     register(config)
     first = discovered(config, "a", "b")
     second = discovered(config, "b", "c")
-    assert selectors.pinned_tool(acme.id, "crm", first, "mcp.crm.a") == selectors.PinnedTool("a", is_withdrawn=True)
-    assert selectors.pinned_tool(acme.id, "crm", first, "mcp.crm.b") == selectors.PinnedTool("b", is_withdrawn=False)
+    assert withdrawn(acme, first, "a") is True
+    assert withdrawn(acme, first, "b") is False
     assert discovered(config, "a", "b") == first
-    assert selectors.pinned_tool(acme.id, "crm", first, "mcp.crm.a") == selectors.PinnedTool("a", is_withdrawn=False)
-    assert selectors.pinned_tool(acme.id, "crm", second, "mcp.crm.c") == selectors.PinnedTool("c", is_withdrawn=True)
+    assert withdrawn(acme, first, "a") is False
+    assert withdrawn(acme, second, "c") is True
     with tenant_transaction(acme.id):
         assert CatalogTool.objects.count() == 4
     with pytest.raises(DatabaseError), tenant_transaction(acme.id):

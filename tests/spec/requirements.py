@@ -162,6 +162,13 @@ _OUTPUT: Final = (
     Requirement(
         "vault.write_only", "DESIGN §8", "A stored credential is written and erased, and read by the resolver only."
     ),
+    Requirement(
+        "discovery.reconnection", "TS Advertisement", "A reconnection calls nothing that is no longer the pin."
+    ),
+    Requirement(
+        "discovery.not_applied", "TS Advertisement", "A changed catalog is recorded and not applied mid-session."
+    ),
+    Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
     Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),

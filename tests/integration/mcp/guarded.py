@@ -18,7 +18,7 @@ TOOLS = [{"name": "t", "description": "d", "inputSchema": {"type": "object", "pr
 @dataclass
 class Peer:
     """`accepted` are the Authorization values that get in; None lets everybody in. `calls` answers tools/call in
-    order, the last for ever: ok, 401, drop. `tokens` are (status, body) of the token endpoint, likewise.
+    order, the last for ever: ok, 401, drop, notify. `tokens` are (status, body) of the token endpoint, likewise.
     """
 
     accepted: set[str] | None = None
@@ -86,5 +86,10 @@ class Guarded:
             await reply.start(200, {"content-type": "application/json"})
             await reply.more(b'{"jsonrpc":"2.0",')
             raise ConnectionAbortedError("on purpose")
+        elif answer == "notify":
+            news = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+            done = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": [], **_MODERN}}
+            await reply.start(200, {"content-type": "text/event-stream"})
+            await reply.end(b"".join(b"data: " + json.dumps(part).encode() + b"\n\n" for part in (news, news, done)))
         else:
             await reply.result({"content": [{"type": "text", "text": "done"}], **_MODERN})

@@ -25,6 +25,10 @@ class Login(Protocol):
     def held(self) -> Headers:
         """What was obtained last, without obtaining anything: enough to say goodbye with."""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that this connection has shown: nothing that comes back may contain one."""
+
     async def headers(self) -> Headers:
         """Return what a request carries now. Raises: RemoteError."""
 
@@ -40,6 +44,7 @@ class Resolved:
         self._resolve = resolve
         self._is_resolved = False
         self.held: Headers = {}
+        self.secrets: tuple[str, ...] = ()
 
     async def headers(self) -> Headers:
         if not self._is_resolved:
@@ -49,6 +54,7 @@ class Resolved:
     async def renew(self) -> bool:
         before = self.held
         self.held = built_header(self._config, await resolved(self._config, self._resolve))
+        self.secrets = kept_secrets(self.secrets, self.held)
         self._is_resolved = True
         return self.held != before
 
@@ -57,6 +63,7 @@ class Anonymous:
     """The scheme none."""
 
     held: Final[Headers] = {}
+    secrets: Final[tuple[str, ...]] = ()
 
     async def headers(self) -> Headers:
         return {}
@@ -78,6 +85,11 @@ def built_header(config: ServerConfig, secret: SecretValue, *, is_client: bool =
     if config.auth_scheme is AuthScheme.HEADER:
         return {config.auth_name or "": value}
     return {"authorization": f"Bearer {value}"}
+
+
+def kept_secrets(before: tuple[str, ...], headers: Headers) -> tuple[str, ...]:
+    """Remember the last few values, since an answer may still be about the one before."""
+    return (*before[-3:], *(value.removeprefix("Bearer ") for value in headers.values()))
 
 
 def _client(config: ServerConfig, value: str) -> str:

@@ -36,6 +36,7 @@ from mcpcatalog.remote import (
 from mcpcatalog.sdk import errors, listing
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
+from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
 
@@ -188,7 +189,8 @@ class Connection:
         self._stop.set()
         error = None if owner.cancelled() else owner.exception()
         if not self._ready.done():
-            self._ready.set_exception(errors.of_connect(error, self._record, self.config.auth_scheme))
+            mapped = errors.of_connect(error, self._record, self.config.auth_scheme)
+            self._ready.set_exception(scrub_error(mapped, self._secrets))
             self._ready.exception()  # marks it as looked at: the one who waited may be gone
         elif error is not None:
             logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
@@ -232,6 +234,10 @@ class Connection:
 
     # -- login
 
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return (*self._login.secrets, *self._child.secrets)
+
     async def log_in(self) -> None:
         """See to it that the next request has what to log in with, while nothing of it was sent.
 
@@ -254,8 +260,9 @@ class Connection:
             raise ServerUnreachable("the connection ended", effect="not_applied")
         offered = session.server_capabilities
         info = session.server_info
+        names = scrubbed([info.name, info.version] if info else ["", ""], self._secrets)
         return Catalog(
-            tools, rejected, self._revision, info.name if info else "", info.version if info else "",
+            tools, rejected, self._revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
         )  # fmt: skip
 
@@ -311,8 +318,9 @@ class Connection:
             raise kind("the connection was given up", effect=effect)
         error = task.exception()
         if error is None:
-            return task.result()
-        mapped = errors.of_call(error, record)
+            found: dict[str, Any] = scrubbed(task.result(), self._secrets)
+            return found
+        mapped = scrub_error(errors.of_call(error, record), self._secrets)
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
         if record.status == 404:  # what a 401 means is the ladder's to say

@@ -146,7 +146,9 @@ class ConnectionPool:
     async def _stdio(self, config: ServerConfig, resolve: ResolveCredential, child: Child) -> Any:
         if config.command is None:
             raise ProtocolViolation(f"this deployment defines no stdio server {config.endpoint!r}")
-        declared = {**config.command.environment, **await child_environment(config, resolve)}
+        credential = await child_environment(config, resolve)
+        child.secrets = tuple(credential.values())
+        declared = {**config.command.environment, **credential}
         streams = stdio_streams(config.command.argv, declared, child, maximum_bytes=self._limits.message_bytes)
         async with streams as pair:
             yield pair

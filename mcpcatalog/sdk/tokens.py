@@ -17,7 +17,7 @@ import httpx2
 
 from mcpcatalog import remote
 from mcpcatalog.remote import ResolveCredential, ServerConfig
-from mcpcatalog.sdk.auth import Headers, built_header, resolved
+from mcpcatalog.sdk.auth import Headers, built_header, kept_secrets, resolved
 from toolsys.domain.context import SecretValue
 from toolsys.egress import EgressError, EgressPolicy, EgressRefused, PinnedTransport
 
@@ -53,6 +53,7 @@ class ClientCredentials:
         self._now = now
         self._expires_at = float("-inf")
         self.held: Headers = {}
+        self.secrets: tuple[str, ...] = ()
 
     async def headers(self) -> Headers:
         if not self._is_fresh():
@@ -79,6 +80,7 @@ class ClientCredentials:
         status, body = await self._post(login)
         token, lifetime = _token_of(status, body)
         self.held = built_header(self._config, token)
+        self.secrets = kept_secrets(self.secrets, self.held)
         self._expires_at = asked_at + lifetime
 
     async def _post(self, login: Headers) -> tuple[int, bytes]:

@@ -18,7 +18,8 @@ TOOLS = [{"name": "t", "description": "d", "inputSchema": {"type": "object", "pr
 @dataclass
 class Peer:
     """`accepted` are the Authorization values that get in; None lets everybody in. `calls` answers tools/call in
-    order, the last for ever: ok, 401, drop, notify. `tokens` are (status, body) of the token endpoint, likewise.
+    order, the last for ever: ok, 401, drop, notify, echo, echo_error. `tokens` are (status, body) of the token
+    endpoint, likewise.
     """
 
     accepted: set[str] | None = None
@@ -75,17 +76,23 @@ class Guarded:
         elif method == "tools/list":
             await reply.result({"tools": peer.tools, **_MODERN})
         elif method == "tools/call":
-            await self._call(peer.calls.pop(0) if len(peer.calls) > 1 else peer.calls[0], message, reply)
+            answer = peer.calls.pop(0) if len(peer.calls) > 1 else peer.calls[0]
+            await self._call(answer, headers, message, reply)
         else:
             await reply.plain(202)
 
-    async def _call(self, answer: str, message: dict[str, Any], reply: Reply) -> None:
+    async def _call(self, answer: str, headers: dict[str, str], message: dict[str, Any], reply: Reply) -> None:
         if answer == "401":
             await reply.plain(401)
         elif answer == "drop":
             await reply.start(200, {"content-type": "application/json"})
             await reply.more(b'{"jsonrpc":"2.0",')
             raise ConnectionAbortedError("on purpose")
+        elif answer == "echo":
+            text = json.dumps(headers)
+            await reply.result({"content": [{"type": "text", "text": text}], "structuredContent": headers, **_MODERN})
+        elif answer == "echo_error":
+            await reply.error(-32_050, json.dumps(headers))
         elif answer == "notify":
             news = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
             done = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": [], **_MODERN}}

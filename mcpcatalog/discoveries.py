@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mcpcatalog import mapping, services
 from mcpcatalog.background import written
-from mcpcatalog.remote import Catalog, RemoteError, RemoteServer, ServerConfig
+from mcpcatalog.remote import Catalog, OutOfConnections, RemoteError, RemoteServer, ServerConfig
 from toolsys.ports import Clock
 
 type Declarations = Mapping[str, str]
@@ -39,5 +39,7 @@ class Discoveries:
 
     async def forget(self, server: ServerConfig, error: RemoteError) -> None:
         """A connection that could not be opened makes what was remembered stale."""
+        if isinstance(error, OutOfConnections):
+            return
         now = self.clock.now()
         await written(lambda: services.record_failure(server, error.reason_code, error.detail, at=now))

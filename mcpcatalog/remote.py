@@ -210,6 +210,10 @@ class ServerUnreachable(RemoteError):
     reason_code = "tool.server_unreachable"
 
 
+class OutOfConnections(ServerUnreachable):
+    """This worker will not dial now: it is full, or it is stopping. It says nothing about the server."""
+
+
 class AuthFailed(RemoteError):
     """The credential was refused while connecting; dialling again with it is one more failed login."""
 

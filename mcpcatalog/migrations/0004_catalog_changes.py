@@ -11,6 +11,17 @@ from toolsys.rowsecurity import AppendOnly, TenantTables
 
 GUARDS = (Path(__file__).parent.parent / "sql" / "10_guards.sql").read_text()
 
+# Generations of an earlier release have no declaration hashes: they stay as history under another name, and each
+# server is listed anew before a session pins it again. The owner is subject to row-level security like everybody.
+SET_ASIDE = """
+ALTER TABLE mcp_tool_catalog NO FORCE ROW LEVEL SECURITY;
+ALTER TABLE mcp_servers NO FORCE ROW LEVEL SECURITY;
+UPDATE mcp_tool_catalog SET catalog_hash = 'unhashed:' || catalog_hash WHERE declaration_hash = '';
+UPDATE mcp_servers SET catalog_hash = '', discovered_fingerprint = '' WHERE catalog_hash <> '';
+ALTER TABLE mcp_tool_catalog FORCE ROW LEVEL SECURITY;
+ALTER TABLE mcp_servers FORCE ROW LEVEL SECURITY;
+"""
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -59,5 +70,6 @@ class Migration(migrations.Migration):
         ),
         TenantTables(["CatalogChange"], leaves=["CatalogChange"]),
         AppendOnly(["CatalogChange"]),
+        migrations.RunSQL(SET_ASIDE, migrations.RunSQL.noop),
         migrations.RunSQL(GUARDS[: GUARDS.index("CREATE TRIGGER")], migrations.RunSQL.noop),
     ]

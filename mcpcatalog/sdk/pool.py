@@ -16,10 +16,10 @@ from weakref import WeakValueDictionary
 from mcpcatalog.remote import (
     AuthScheme,
     AuthUnsupported,
+    OutOfConnections,
     ProtocolViolation,
     ResolveCredential,
     ServerConfig,
-    ServerUnreachable,
     Transport,
 )
 from mcpcatalog.sdk.auth import Anonymous, Login, Resolved, child_environment
@@ -85,7 +85,7 @@ class ConnectionPool:
                 await found.renew_login()  # the session did so on another worker
             return found
         if self._is_closed:
-            raise ServerUnreachable("this worker is stopping", effect="not_applied")
+            raise OutOfConnections("this worker is stopping", effect="not_applied")
         opening = self._opening.get(key)
         if opening is None:
             opening = asyncio.create_task(self._connect(key, config, resolve), name=f"mcp connect {config.server_id}")
@@ -174,7 +174,7 @@ class ConnectionPool:
                 self._let_go(other, connection)
 
     def _make_room(self, transport: Transport) -> None:
-        """Raises: ServerUnreachable where every connection is in use."""
+        """Raises: OutOfConnections where every connection is in use."""
         counted = [
             (connection.used_at, key)
             for key, connection in self._open.items()
@@ -185,7 +185,7 @@ class ConnectionPool:
             return
         idle = next((key for _, key in sorted(counted) if self._open[key].is_idle), None)
         if idle is None:
-            raise ServerUnreachable("every connection of this worker is in use", effect="not_applied")
+            raise OutOfConnections("every connection of this worker is in use", effect="not_applied")
         self._let_go(idle, self._open[idle])
 
     def _let_go(self, key: Key, connection: Connection) -> None:

@@ -98,3 +98,20 @@ def test_a_server_that_cannot_be_reached_again_is_forgotten_and_said_so(
     assert outcome[1] == "tool.protocol_error"
     assert events(acme, "mcp.server.disconnected") == [{"reason_code": "tool.protocol_error"}]
     assert peer.sent("tools/call") == []
+
+
+@gate("discovery.reconnection")
+def test_a_worker_that_dials_nobody_now_says_nothing_about_the_server(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors
+) -> None:
+    name, peer = doors.peer()
+    config = doors.at(name, acme.id, classification=READ)
+    acme = houses().offer(acme, config)
+    stopping = houses()
+    assert stopping.provider.workbench is not None
+    stopping.provider.workbench.close()
+    assert ended(acme, stopping, proposed(acme, config, n=1))[1] == "tool.server_unreachable"
+    assert events(acme, "mcp.server.disconnected") == []
+    with tenant_transaction(acme.id):
+        assert McpServer.objects.get().consecutive_failures == 0
+    assert peer.sent("tools/call") == []

@@ -135,7 +135,7 @@ class ConnectionPool:
     def _login(self, config: ServerConfig, resolve: ResolveCredential) -> Login:
         if config.auth_scheme is AuthScheme.OAUTH2_CLIENT:
             lock = self._exchanges.setdefault((config.tenant_id, config.server_id), asyncio.Lock())
-            return ClientCredentials(config, resolve, self._policy_for(config), lock)
+            return ClientCredentials(config, resolve, self._policy_for(config), lock, counts=self._counts)
         is_named = config.auth_scheme in {AuthScheme.BEARER, AuthScheme.HEADER}
         return Resolved(config, resolve) if is_named else Anonymous()
 

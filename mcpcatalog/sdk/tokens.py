@@ -19,7 +19,7 @@ from mcpcatalog import remote
 from mcpcatalog.remote import ResolveCredential, ServerConfig
 from mcpcatalog.sdk.auth import Headers, built_header, kept_secrets, resolved
 from toolsys.domain.context import SecretValue
-from toolsys.egress import EgressError, EgressPolicy, EgressRefused, PinnedTransport
+from toolsys.egress import EgressCounts, EgressError, EgressPolicy, EgressRefused, PinnedTransport
 
 SKEW_SECONDS: Final = 60.0
 EXCHANGE_SECONDS: Final = 10.0
@@ -45,12 +45,14 @@ class ClientCredentials:
         policy: EgressPolicy,
         lock: asyncio.Lock,
         now: Callable[[], float] = boottime,
+        counts: EgressCounts | None = None,
     ) -> None:
         self._config = config
         self._resolve = resolve
         self._policy = policy
         self._lock = lock
         self._now = now
+        self._counts = counts
         self._expires_at = float("-inf")
         self.held: Headers = {}
         self.secrets: tuple[str, ...] = ()
@@ -91,7 +93,9 @@ class ClientCredentials:
         request = httpx2.Request(
             "POST", self._config.token_endpoint or "", headers=headers, content=urlencode(form).encode()
         )
-        transport = PinnedTransport(self._policy, maximum_bytes=MAXIMUM_ANSWER_BYTES, maximum_connections=1)
+        transport = PinnedTransport(
+            self._policy, maximum_bytes=MAXIMUM_ANSWER_BYTES, counts=self._counts, maximum_connections=1
+        )
         try:
             async with asyncio.timeout(EXCHANGE_SECONDS), transport:
                 response = await transport.handle_async_request(request)

@@ -15,7 +15,7 @@ from mcpcatalog.sdk.connection import Connection
 from mcpcatalog.sdk.tokens import ClientCredentials
 from tests.integration.mcp.conftest import Bench, Doors, Web, secret
 from tests.spec.requirements import gate
-from toolsys.egress import EgressPolicy, policy_for
+from toolsys.egress import EgressCounts, EgressPolicy, policy_for
 
 CLIENT = "env:" + json.dumps({"client_id": "ours", "client_secret": "sentinel:4711/+"})
 
@@ -38,6 +38,7 @@ def clock_of(connection: Connection, seconds: float) -> None:
 @gate("oauth.exchange")
 def test_a_token_is_exchanged_once_and_sent_with_every_request(bench: Callable[..., Bench], doors: Doors) -> None:
     here = bench()
+    counts = here.pool._counts = EgressCounts()
     name, peer = doors.peer(accepted={"Bearer one"}, tokens=[token("one", refresh_token="never-used")])
     config = doors.with_token(name, credential_ref=CLIENT, token_scopes=("read", "write"))
     connection = here.connect(config)
@@ -47,6 +48,7 @@ def test_a_token_is_exchanged_once_and_sent_with_every_request(bench: Callable[.
     assert form == {"grant_type": ["client_credentials"], "resource": [config.endpoint], "scope": ["read write"]}
     assert base64.b64decode(headers["authorization"].removeprefix("Basic ")) == b"ours:sentinel%3A4711%2F%2B"
     assert len(peer.sent("tools/call")) == 2
+    assert counts.read() == {"answered": len(peer.seen) + 1}, "an exchange counts as everything that leaves"
 
 
 @gate("oauth.exchange")

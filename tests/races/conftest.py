@@ -9,6 +9,7 @@ from config import wiring
 from tests.races import actor
 from tests.races.crew import Crew
 from tests.races.ground import Ground
+from toolsys.composition import composed
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +18,12 @@ def _ground(_database: None) -> Iterator[Crew]:
     ground = Ground(lease_seconds=float(os.environ.get("RACES_LEASE_SECONDS", "1")))
     os.environ[actor.EFFECTS] = ground.environment[actor.EFFECTS]
     actor.install()
+    composed.cache_clear()  # an earlier test's views know no race tools
     try:
         yield Crew(ground)
     finally:
         wiring.builtins = builtins
+        composed.cache_clear()
         del os.environ[actor.EFFECTS]
         ground.close()
 

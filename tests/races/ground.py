@@ -13,6 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -118,6 +119,7 @@ class Ground:
             child = subprocess.Popen(
                 argv, cwd=ROOT, env=self.environment, stdout=log, stderr=log,
                 preexec_fn=dies_with_parent(signal.SIGKILL),
+                start_new_session=True,
             )  # fmt: skip
         self._children[child.pid] = child
         return child.pid
@@ -126,9 +128,10 @@ class Ground:
         return self._run / f"{name}.log"
 
     def kill(self, pid: int) -> None:
-        """SIGKILL, and wait until it is dead."""
+        """SIGKILL for it and its children, and wait until it is dead."""
         child = self._children.pop(pid)
-        child.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
         child.wait(PATIENCE_SECONDS)
 
     def is_running(self, pid: int) -> bool:

@@ -12,6 +12,12 @@ from tests.races.ground import Ground
 from toolsys.composition import composed
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a crew come last: while it lives, its workers take whatever this process proposes."""
+    items.sort(key=lambda item: "crew" in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def _ground(_database: None) -> Iterator[Crew]:
     builtins = wiring.builtins

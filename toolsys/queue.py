@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import django_rq
 from django_rq.queues import DjangoRQ
-from redis import Redis
+from redis import Redis, RedisError
 from rq import Queue
 from rq.exceptions import DequeueTimeout, NoSuchJobError
 from rq.job import Job
@@ -85,7 +85,7 @@ def enqueue_call(tenant_id: str, invocation_id: Any, claim_epoch: int = 0) -> No
 
     Transaction: must be outside; use `transaction.on_commit` inside one.
     """
-    ring("call", tenant_id, invocation_id, claim_epoch)
+    ring_if_heard([bell_id("call", tenant_id, invocation_id, claim_epoch)])
 
 
 def enqueue_step(tenant_id: str, step_id: Any) -> None:
@@ -107,6 +107,14 @@ def ring_all(bells: Sequence[str]) -> None:
     queue = call_queue()
     if bells:
         queue.connection.rpush(queue.key, *bells)
+
+
+def ring_if_heard(bells: Sequence[str]) -> None:
+    """Ring for what is committed. It stands whether or not anybody hears: then the sweeper finds it."""
+    try:
+        ring_all(bells)
+    except RedisError as error:
+        log.warning("nobody could be rung for (%s); the sweeper will find it", type(error).__name__)
 
 
 def bell_id(kind: str, *fields: Any) -> str:

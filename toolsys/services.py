@@ -161,7 +161,7 @@ def _advance_in_group(calls: Sequence[ProposedCall], step: JsonObject, runtime: 
         return [_run(call, runtime) for call in calls]
     found = [_run(calls[0], runtime)]
     following = [row["id"] for row in step["calls"] if row["index"] == step["call_index"] + runtime.limits.parallel_cap]
-    queue.ring_all([queue.bell_id("call", calls[0].tenant_id, each, 0) for each in following])
+    queue.ring_if_heard([queue.bell_id("call", calls[0].tenant_id, each, 0) for each in following])
     return found
 
 
@@ -183,7 +183,7 @@ def _begin_all(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Disposit
     found = [_run(call, runtime) for call in calls]
     if any(map(_is_begun, found)):
         first = found[: runtime.limits.parallel_cap]
-        queue.ring_all([queue.bell_id("call", calls[0].tenant_id, each.invocation_id, 0) for each in first])
+        queue.ring_if_heard([queue.bell_id("call", calls[0].tenant_id, each.invocation_id, 0) for each in first])
     return found
 
 

@@ -9,6 +9,13 @@ from config import wiring
 from tests.races import actor
 from tests.races.crew import Crew
 from tests.races.ground import Ground
+from toolsys.composition import composed
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a crew come last: while it lives, its workers take whatever this process proposes."""
+    items.sort(key=lambda item: "crew" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +24,12 @@ def _ground(_database: None) -> Iterator[Crew]:
     ground = Ground(lease_seconds=float(os.environ.get("RACES_LEASE_SECONDS", "1")))
     os.environ[actor.EFFECTS] = ground.environment[actor.EFFECTS]
     actor.install()
+    composed.cache_clear()  # an earlier test's views know no race tools
     try:
         yield Crew(ground)
     finally:
         wiring.builtins = builtins
+        composed.cache_clear()
         del os.environ[actor.EFFECTS]
         ground.close()
 

@@ -13,6 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -57,6 +58,7 @@ class Ground:
         self.gates = self._run / "gates"
         self.gates.mkdir()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._called: dict[int, str] = {}
         self.world = World(self._run / "effects.jsonl")
         self.jobs = self._run / "jobs.jsonl"
         urls = self._servers.environment()
@@ -114,21 +116,34 @@ class Ground:
         return self.run([sys.executable, "-m", "tests.races.actor", part], part)
 
     def run(self, argv: list[str], name: str) -> int:
+        """Start a process whose database sessions carry a name of their own."""
+        called = f"{name}-{len(self._called)}"
+        named = {
+            variable: f"{self.environment[variable]}&application_name={called}" for variable in ALIASES.values()
+        }  # fmt: skip
         with self.log_path(name).open("ab") as log:
             child = subprocess.Popen(
-                argv, cwd=ROOT, env=self.environment, stdout=log, stderr=log,
+                argv, cwd=ROOT, env=self.environment | named, stdout=log, stderr=log,
                 preexec_fn=dies_with_parent(signal.SIGKILL),
+                start_new_session=True,
             )  # fmt: skip
         self._children[child.pid] = child
+        self._called[child.pid] = called
         return child.pid
+
+    def sessions(self, pid: int) -> int:
+        """How many sessions of the database a process has, its children's included."""
+        found = self.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", self._called[pid])
+        return int(found[0][0])
 
     def log_path(self, name: str) -> Path:
         return self._run / f"{name}.log"
 
     def kill(self, pid: int) -> None:
-        """SIGKILL, and wait until it is dead."""
+        """SIGKILL for it and its children, and wait until it is dead."""
         child = self._children.pop(pid)
-        child.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
         child.wait(PATIENCE_SECONDS)
 
     def is_running(self, pid: int) -> bool:

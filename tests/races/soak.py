@@ -15,6 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from config.databases import POOL_MAXIMUM
+
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 FOLDER: Final = ROOT / ".data" / "soak"
 # Settings are read before there are servers; the ground points this process at its own.
@@ -90,9 +92,16 @@ class Scene:
             self.scheduler = self.ground.spawn("scheduler")
 
     def open_files(self) -> dict[str, int]:
-        """How many files the web processes, and the worker that has most, hold open."""
-        web = [self.web, *_children(self.web)]
-        return {"web": sum(map(_files, web)), "worker": max(map(_files, self.workers))}
+        """How many files the web processes, and the worker that has most, hold open beside their pools of sessions.
+
+        A pool grows to its bound when its server comes back, and shrinks after ten idle minutes: that is no leak.
+        """
+        web = sum(map(_files, [self.web, *_children(self.web)])) - self.ground.sessions(self.web)
+        return {"web": web, "worker": max(_files(pid) - self.ground.sessions(pid) for pid in self.workers)}
+
+    def sessions(self) -> int:
+        """The largest pool of one process."""
+        return max(map(self.ground.sessions, [self.web, *self.workers]))
 
 
 def _listens(port: int) -> bool:
@@ -146,12 +155,13 @@ def judged(scene: Scene, load: Any, before: dict[str, int], seconds: float) -> d
         print("some calls have not ended", flush=True)
     quiet = time.monotonic() - quiet
     time.sleep(2 * LEASE_SECONDS)
-    after = scene.open_files()
+    after, sessions = scene.open_files(), scene.sessions()
     found = found_calls(scene.ground, load)
     return {
         "calls": len(load.accepted), "seconds": round(seconds), "seconds_to_quiet": round(quiet, 1),
         "disturbances": dict(scene.disturbances), "processes_that_ended_by_themselves": scene.ends,
-        "requests_repeated": load.repeats, "open_files_at_start": before, "open_files_at_end": after, **found,
+        "requests_repeated": load.repeats, "open_files_at_start": before, "open_files_at_end": after,
+        "sessions_of_one_process": sessions, **found,
         "files_leaked": any(abs(after[name] - before[name]) > FILES_TOLERATED for name in before),
     }  # fmt: skip
 
@@ -160,7 +170,9 @@ def faults(summary: dict[str, Any]) -> list[str]:
     """What the summary says that it should not."""
     wanted = {"lost": 0, "doubled": 0, "other_faults": [], "rows_beyond_submissions": 0, "files_leaked": False,
               "processes_that_ended_by_themselves": 0, "not_accepted": 0}  # fmt: skip
-    return [f"{name}: {summary[name]}" for name, value in wanted.items() if summary[name] != value]
+    found = [f"{name}: {summary[name]}" for name, value in wanted.items() if summary[name] != value]
+    pool = summary["sessions_of_one_process"]
+    return found + ([f"sessions_of_one_process: {pool}"] if pool > POOL_MAXIMUM else [])
 
 
 def main(arguments: list[str]) -> int:

@@ -19,7 +19,7 @@ from tests.races.ground import until
 from tests.scripted import Scripted
 from tests.spec.requirements import gate
 from tests.workers import WorkerRuntime
-from toolsys import queue
+from toolsys import database, queue
 from toolsys.domain.calls import Disposition
 from toolsys.domain.results import TextPart, ToolResult
 from toolsys.models import Invocation, ToolEvent
@@ -54,6 +54,7 @@ def for_all(runtimes: list[Runtime], calls: list[Disposition], tenancy: Tenancy)
         random.Random(SEED + number).shuffle(mine)
         for call in mine:
             tenancy.work(runtime, call)
+            database.release_connection()  # one process has one pool for all of them
 
     return [lambda number=number, runtime=runtime: one(number, runtime)  # type: ignore[misc]
             for number, runtime in enumerate(runtimes)]  # fmt: skip

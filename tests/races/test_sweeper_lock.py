@@ -8,6 +8,7 @@ import pytest
 import redis
 from django.db import DatabaseError, connections
 
+from tests.integration.processes import eventually
 from tests.spec.requirements import gate
 from toolsys import database, sweeper
 
@@ -57,4 +58,6 @@ def test_who_failed_to_sweep_once_sweeps_again(
     finally:
         stopping.set()
         thread.join(PATIENCE_SECONDS)
-    assert database.call("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", ())[0][0] == 0
+    locks = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE"
+    locks += " datname = current_database())"
+    eventually(lambda: database.call(locks, ()) == [], "nobody holds the lock any more", PATIENCE_SECONDS)

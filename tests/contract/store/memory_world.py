@@ -114,6 +114,7 @@ class MemoryWorld:
 
     def switch_platform(self, *, on: bool) -> None:
         self.tables.is_platform_enabled = on
+        self.tables.authz_epoch += 1
 
     def raise_database_epoch(self) -> None:
         self.tables.database_epoch += 1

@@ -2,18 +2,26 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench lint lock clean-data
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress model sabotage lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
 ARGUMENTS =
+SEED =
 
 help:
 	@printf '%s\n' \
 	  'make up          start everything here: servers, migrations, web, worker, scheduler (PORT=8000)' \
 	  'make test        run the whole test suite on servers of its own (ARGUMENTS="-k name")' \
+	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
+	  'make crash-ci    a choice of it that covers every pair of its axes, at most 5 minutes' \
+	  'make reliability write the results of `make crash` into toolsys/docs/reliability.md' \
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
+	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \
+	  'make bench-values  measure the check of a call and the canonical form' \
+	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
+	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
 	  'make lint        style, types, import contracts, missing migrations' \
 	  'make lock        write the lock files anew from pyproject.toml' \
 	  'make clean-data  delete the data of `make up` and of the tests'
@@ -26,6 +34,20 @@ test:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m pytest -n auto $(ARGUMENTS)
 
+# ARGUMENTS="--fresh" forgets what was played, "--only after_claim" plays some cells; TOOLSYS_CRASH_SCALE=3 stretches
+# lease and sweep on a busy machine.
+crash:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.crash.matrix $(ARGUMENTS)
+
+crash-ci:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.crash.matrix --selection pairwise --minutes 4.5 $(ARGUMENTS)
+
+reliability:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.crash.report
+
 demo:
 	@sh config/environment.sh requirements.lock
 	@exec $(PYTHON_IN_VENV) manage.py demo --check
@@ -33,6 +55,22 @@ demo:
 bench:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) tests/bench/calls.py $(ARGUMENTS)
+
+egress:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.egress.run
+
+bench-values:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) tests/bench/values.py
+
+model:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.model --seed "$(SEED)" $(ARGUMENTS)
+
+sabotage:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.sabotage $(ARGUMENTS)
 
 lint:
 	@sh config/environment.sh tests/requirements.lock

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from config.databases import parse_database_url
 from config.datafolder import default_folder, recorded_environment
+from toolsys.domain.destinations import EgressRefused, Origin
 
 MASTER_KEY_BYTES = 32
 HINTS = {
@@ -39,6 +40,10 @@ def _json(value: object) -> object:
     return json.loads(value or "{}") if isinstance(value, str) else value
 
 
+def _json_list(value: object) -> object:
+    return json.loads(value or "[]") if isinstance(value, str) else value
+
+
 def _database_url(value: SecretStr) -> SecretStr:
     parse_database_url(value.get_secret_value())
     return value
@@ -53,6 +58,23 @@ def _redis_url(value: str) -> str:
 def _network(value: str) -> str:
     ipaddress.ip_network(value)
     return value
+
+
+def _host(value: str) -> str:
+    """Read a host or host:port as a URL would, and only that: no scheme, path, user or wildcard."""
+    try:
+        origin = Origin.of(f"https://{value}")
+    except EgressRefused as refused:
+        raise ValueError("must be hosts or host:port pairs, without wildcard") from refused
+    if value.lower() not in {origin.authority, origin.authority.rpartition(":")[0]}:
+        raise ValueError("must be hosts or host:port pairs, without wildcard")
+    return value.lower()
+
+
+def _host_name(value: str) -> str:
+    if ":" in value:
+        raise ValueError("must be host names, without port")
+    return _host(value)
 
 
 def decode_master_keys(ring: str) -> tuple[bytes, ...]:
@@ -72,6 +94,9 @@ def _master_keys(value: SecretStr) -> SecretStr:
 
 
 Listed = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], NoDecode, BeforeValidator(_split)]
+HostNames = Annotated[tuple[Annotated[str, AfterValidator(_host_name)], ...], NoDecode, BeforeValidator(_split)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 
 
@@ -82,6 +107,16 @@ class StdioServer(BaseModel):
 
     argv: tuple[str, ...] = Field(min_length=1)
     environment: dict[str, str] = Field(default_factory=dict)
+
+
+class ToolLimit(BaseModel):
+    """Tools of one glob that exist only in some environments, or only under some profiles; absent is everywhere."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: str = Field(min_length=1, max_length=96)
+    environments: frozenset[str] | None = None
+    profiles: frozenset[str] | None = None
 
 
 class Toolsys(BaseSettings):
@@ -106,19 +141,27 @@ class Toolsys(BaseSettings):
     max_attempts: int = Field(3, ge=1)
     approval_expiry_seconds: int = Field(86_400, ge=1)
     approval_consume_seconds: int = Field(3_600, ge=1)
-    inline_maximum_bytes: int = Field(4_096, ge=256)
+    inline_maximum_bytes: int = Field(4_096, ge=1_024)
     global_output_ceiling_bytes: int = Field(1_048_576, ge=4_096)
+    # One artifact; never less than the hard ceiling, which is four times the largest limit of a tool.
+    artifact_maximum_bytes: int = Field(8_388_608, ge=65_536)
+    orphan_age_seconds: float = Field(86_400, ge=60)
+    orphan_sweep_seconds: float = Field(600, gt=0)
     max_body_bytes: int = Field(1_048_576, ge=1_024)
     wait_cap_seconds: float = Field(55.0, gt=0)
     waiters_cap: int = Field(48, ge=0)
     worker_threads: int = Field(8, ge=1)
 
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
-    egress_private_cidrs: Annotated[
-        tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_split)
-    ] = ()
+    egress_private_cidrs: Networks = ()
+    tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
     # host:port, to which plain HTTP may go: an operator's explicit opt-in for local networks.
     egress_plain_http_hosts: Listed = ()
+    # Denied whatever is allowed: a host with everything below it, a network.
+    egress_denied_hosts: HostNames = ()
+    egress_denied_cidrs: Networks = ()
+    # What `web.fetch` may ask; empty: there is no such tool.
+    web_fetch_hosts: Hosts = ()
 
 
 class Env(BaseSettings):

@@ -8,32 +8,45 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
-from django.core.files.storage import FileSystemStorage
 
 from approvals.gate import RuleGate, SeatDesk
 from approvals.policy_selectors import Rulesets
 from mcpcatalog.provider import McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
 from toolsys import selectors
-from toolsys.artifacts import StoredArtifacts
+from toolsys.artifacts import DurableFiles, StoredArtifacts
+from toolsys.builtin.artifact_export import ArtifactExport
 from toolsys.builtin.demo import DemoEcho, DemoExternalWrite
+from toolsys.builtin.demo_flaky import DemoFlaky
+from toolsys.builtin.demo_large_output import DemoLargeOutput
+from toolsys.builtin.demo_slow import DemoSlow
 from toolsys.builtin.math_evaluate import MathEvaluate
 from toolsys.builtin.system_time import SystemTime
+from toolsys.builtin.web_fetch import WebFetch
+from toolsys.builtin.workspace_list import WorkspaceList
+from toolsys.builtin.workspace_read_text import WorkspaceReadText
+from toolsys.builtin.workspace_write_text import WorkspaceWriteText
 from toolsys.composition import Composition
 from toolsys.credentials import EnvironmentCredentials
-from toolsys.egress import EgressPolicy, policy_for
+from toolsys.domain.capture import hard_ceiling
+from toolsys.domain.offering import Limit
+from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.ids import uuid7
+from toolsys.orphans import OrphanCollector
 from toolsys.ports import Clock, Execution, Limits, Probe, Runtime, Tool, ToolProvider
 from toolsys.probes import NoProbe, PausingProbe
 from toolsys.registry import Registry
 from toolsys.store import SqlStore
+from toolsys.workspace import Workspaces
 
 
 class SystemClock:
@@ -67,23 +80,60 @@ def limits() -> Limits:
 
 def builtins(clock: Clock) -> list[Tool]:
     """The tools of this build; `demo.*` only where the demo is switched on."""
-    tools: list[Tool] = [SystemTime(clock), MathEvaluate()]
+    tools: list[Tool] = [
+        SystemTime(clock), MathEvaluate(), WorkspaceReadText(), WorkspaceWriteText(), WorkspaceList(), ArtifactExport(),
+    ]  # fmt: skip
     numbers = settings.TOOLSYS
     if numbers.demo:
-        tools.append(DemoEcho())
+        tools += [DemoEcho(), DemoFlaky(), DemoSlow(), DemoLargeOutput()]
     if numbers.demo and numbers.demo_effects_url:
-        policy = policy_for(
-            [numbers.demo_effects_url],
-            open_networks=numbers.egress_private_cidrs,
-            plain_http_hosts=numbers.egress_plain_http_hosts,
-        )
-        tools.append(DemoExternalWrite(numbers.demo_effects_url, policy))
+        tools.append(DemoExternalWrite(numbers.demo_effects_url, egress_policy([numbers.demo_effects_url])))
+    if numbers.web_fetch_hosts:
+        tools.append(web_fetch(clock))
     return tools
+
+
+def web_fetch(clock: Clock) -> WebFetch:
+    hosts = settings.TOOLSYS.web_fetch_hosts
+    policy = egress_policy(f"{scheme}://{host}" for host in hosts for scheme in ("https", "http"))
+    return WebFetch(EgressClient(policy, counts=egress_counts()), clock, hosts)
+
+
+@cache
+def egress_counts() -> EgressCounts:
+    """How everything that left this process ended; metrics read it."""
+    return EgressCounts()
+
+
+def egress_policy(urls: Iterable[str]) -> EgressPolicy:
+    """Exactly the origins of these URLs, under what the operator opened and denied."""
+    numbers = settings.TOOLSYS
+    return policy_for(
+        urls,
+        open_networks=numbers.egress_private_cidrs,
+        plain_http_hosts=numbers.egress_plain_http_hosts,
+        denied_hosts=numbers.egress_denied_hosts,
+        denied_networks=numbers.egress_denied_cidrs,
+    )
 
 
 def probe() -> Probe:
     folder = settings.TOOLSYS.probe_dir
     return PausingProbe(Path(folder)) if folder else NoProbe()
+
+
+def artifact_files() -> DurableFiles:
+    return DurableFiles(settings.TOOLSYS.data_dir / "artifacts")
+
+
+def artifact_bytes() -> int:
+    """The bound on one artifact: a whole capture must always fit."""
+    numbers = settings.TOOLSYS
+    return max(numbers.artifact_maximum_bytes, hard_ceiling(numbers.global_output_ceiling_bytes))
+
+
+def orphan_collector() -> OrphanCollector:
+    return OrphanCollector(artifact_files(), probe(), settings.TOOLSYS.orphan_age_seconds)
 
 
 def worker_name() -> str:
@@ -95,15 +145,16 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     sealer = Envelope(settings.MASTER_ENCRYPTION_KEYS)
     bounds, crash_probe, rulesets = limits(), probe(), Rulesets()
     registry = Registry(
-        builtins(clock), providers, selectors.read_pin, output_ceiling_bytes=bounds.output_ceiling_bytes
-    )
+        builtins(clock), providers, selectors.read_pin, output_ceiling_bytes=bounds.output_ceiling_bytes,
+        limits=[Limit(found.tools, found.environments, found.profiles) for found in settings.TOOLSYS.tool_limits],
+    )  # fmt: skip
     runtime = Runtime(
         store=SqlStore(sealer, clock, ids, bounds, crash_probe, worker_name()),
         registry=registry,
         policy=RuleGate(rulesets),
         desk=SeatDesk(rulesets, settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
         sealer=sealer,
-        artifacts=StoredArtifacts(FileSystemStorage(settings.TOOLSYS.data_dir / "artifacts"), sealer, ids),
+        artifacts=StoredArtifacts(artifact_files(), sealer, ids, crash_probe, artifact_bytes()),
         credentials=EnvironmentCredentials(),
         clock=clock,
         ids=ids,
@@ -111,6 +162,7 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
         limits=bounds,
         providers=providers,
         execution=execution,
+        workspace_for=Workspaces(settings.TOOLSYS.data_dir / "workspaces"),
     )
     return Composition(runtime, registry)
 
@@ -123,12 +175,10 @@ def stdio_commands() -> dict[str, StdioCommand]:
 
 def egress_of(config: ServerConfig) -> EgressPolicy:
     """A server may be dialled at exactly its own origin; its addresses are checked all the same."""
-    numbers = settings.TOOLSYS
-    return policy_for(
-        [config.endpoint],
-        open_networks=numbers.egress_private_cidrs,
-        plain_http_hosts=numbers.egress_plain_http_hosts,
-    )
+    try:
+        return egress_policy([config.endpoint])
+    except EgressRefused:
+        return EgressPolicy()  # it has no origin: nothing is allowed, and the validators say why
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
@@ -145,4 +195,4 @@ def compose_worker(execution: WorkerExecution, workbench: Workbench) -> Composit
 
 def open_mcp(loop: LoopThread) -> Workbench:
     """Import the SDK and make the pool of connections; once, before the worker takes work."""
-    return open_workbench(loop.run, EnvironmentCredentials().resolve, egress_of)
+    return open_workbench(loop.run, EnvironmentCredentials().resolve, egress_of, egress_counts())

@@ -24,7 +24,7 @@ from mcpcatalog.remote import (
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState
 from mcpcatalog.tool import Connections, McpTool
 from toolsys.domain.spec import ToolSpec
-from toolsys.egress import EgressPolicy
+from toolsys.egress import EgressCounts, EgressPolicy
 from toolsys.kept import Kept
 from toolsys.ports import Clock, NotAvailable
 
@@ -67,12 +67,15 @@ class Workbench:
 
 
 def open_workbench(
-    run: RunOnLoop, resolve: ResolveCredential, policy_for: Callable[[ServerConfig], EgressPolicy]
+    run: RunOnLoop,
+    resolve: ResolveCredential,
+    policy_for: Callable[[ServerConfig], EgressPolicy],
+    counts: EgressCounts | None = None,
 ) -> Workbench:
     """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
     from mcpcatalog.sdk.pool import ConnectionPool
 
-    return Workbench(ConnectionPool(policy_for), run, resolve)
+    return Workbench(ConnectionPool(policy_for, counts=counts), run, resolve)
 
 
 class _NoConnections:

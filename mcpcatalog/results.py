@@ -28,6 +28,8 @@ from toolsys.domain.trust import TrustLevel
 HARD_CEILING_FACTOR: Final = 4
 MAXIMUM_BLOCKS: Final = 256
 NO_CONTENT: Final = "(the tool returned no content)"
+UNDECODED: Final = "(an attachment could not be decoded and is kept as it came)"
+RAW: Final = "application/octet-stream"
 _REPEATABLE: Final = frozenset({IdempotencyClass.READ_ONLY, IdempotencyClass.IDEMPOTENT})
 _KINDS: Final = {
     "tool.timeout": ToolFailureKind.TIMEOUT,
@@ -103,9 +105,11 @@ async def _parts(
     for block in blocks[:MAXIMUM_BLOCKS]:
         found = _data(block)
         if found is not None:
-            reference = await artifacts.write(*found)
+            data, media_type, is_decoded = found
+            reference = await artifacts.write(data, media_type)
             references.append(reference)
             parts.append(ArtifactPart(artifact=reference))
+            parts += [] if is_decoded else [TextPart(text=UNDECODED)]
         elif left > 0:
             text = _cut(_text(block), left)
             left -= len(text.encode("utf-8", "replace"))
@@ -113,8 +117,11 @@ async def _parts(
     return parts, references
 
 
-def _data(block: JsonObject) -> tuple[bytes, str] | None:
-    """Return the bytes and media type of an image, a sound or an embedded blob."""
+def _data(block: JsonObject) -> tuple[bytes, str, bool] | None:
+    """Return the bytes and media type of an image, a sound or an embedded blob, and whether they could be decoded.
+
+    What could not is kept as it came: half a picture written out as text helps nobody.
+    """
     resource = block.get("resource")
     holder = resource if block.get("type") == "resource" and isinstance(resource, dict) else block
     encoded = holder.get("blob") if holder is resource else holder.get("data")
@@ -123,14 +130,14 @@ def _data(block: JsonObject) -> tuple[bytes, str] | None:
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        return None
-    return data, _media_type(holder.get("mimeType"))
+        return encoded.encode("utf-8", "replace"), RAW, False
+    return data, _media_type(holder.get("mimeType")), True
 
 
 def _media_type(claimed: Any) -> str:
     """A server's media type is kept only if it can do no harm as a header."""
     plain = isinstance(claimed, str) and len(claimed) < 100 and claimed.isascii() and claimed.isprintable()
-    return claimed if plain and "/" in claimed else "application/octet-stream"
+    return claimed if plain and "/" in claimed else RAW
 
 
 def _text(block: JsonObject) -> str:

@@ -10,10 +10,14 @@ from toolsys import outputs
 from toolsys.domain import reasons, recovery
 from toolsys.domain.calls import BoundedOutput, Retry
 from toolsys.domain.recovery import RecoveryAction
+from toolsys.domain.results import ToolFailureKind
+from toolsys.domain.spec import IdempotencyClass
 from toolsys.ports import Case, Limits, NotAvailable
 
 # Known failures that time alone may mend: asked to slow down, not reachable, the connection failed.
 RETRIED: Final = frozenset({"tool.rate_limited", "tool.server_unreachable", "tool.transport"})
+# Nobody answered: what was sent may have been felt.
+UNANSWERED: Final = frozenset({ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL})
 
 
 def is_unrepeatable(case: Case) -> bool:
@@ -24,13 +28,17 @@ def is_unrepeatable(case: Case) -> bool:
     return _is_final(case, effect_sent=_effect_sent(case))
 
 
-def repeats_are_unsafe(case: Case) -> bool:
-    return _is_final(case, effect_sent=True)
+def unknown_is_uncertain(case: Case) -> bool:
+    """Say whether a call that was sent and not answered is uncertain: unless repeating it is harmless (DESIGN §7)."""
+    return _effective_class(case) not in {IdempotencyClass.READ_ONLY, IdempotencyClass.IDEMPOTENT}
 
 
 def _is_final(case: Case, *, effect_sent: bool) -> bool:
-    declared = recovery.effective_class(case.classification.idempotency, passes_key=case.spec.passes_idempotency_key)
-    return recovery.recover(declared, effect_sent=effect_sent) is RecoveryAction.UNCERTAIN
+    return recovery.recover(_effective_class(case), effect_sent=effect_sent) is RecoveryAction.UNCERTAIN
+
+
+def _effective_class(case: Case) -> IdempotencyClass:
+    return recovery.effective_class(case.classification.idempotency, passes_key=case.spec.passes_idempotency_key)
 
 
 def retry_after_absence(case: Case, absence: Exception, limits: Limits) -> Retry | None:
@@ -42,13 +50,17 @@ def retry_after_absence(case: Case, absence: Exception, limits: Limits) -> Retry
 
 
 def retry_after_failure(case: Case, limits: Limits) -> Retry | None:
-    """Say whether a recorded failure permits another attempt with the same key: known, transient, repeatable."""
+    """Say whether a failure permits another attempt with the same key.
+
+    Known, transient and repeatable; or unanswered, where the remote side knows the key: it is replayed (DESIGN §4).
+    """
     assert case.result is not None
     failure = case.result.failure
     if failure is None:
         return None
     code = reasons.code_for_failure(failure.kind, failure.reason_code)
-    if code not in RETRIED or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):
+    is_replayed = failure.kind in UNANSWERED and _effective_class(case) is IdempotencyClass.CONDITIONALLY_IDEMPOTENT
+    if not (code in RETRIED or is_replayed) or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):
         return None
     return _next_attempt(case, code, failure.retry_after_seconds, limits)
 

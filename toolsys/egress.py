@@ -1,155 +1,75 @@
-"""Everything that leaves over HTTP: what may be dialled, and the transport that dials exactly that.
+"""Everything that leaves over HTTP: the one client, and the transport that dials exactly what policy checked.
 
-A policy is an exact allowlist. A name is resolved once, every address is checked, one bad address refuses the name,
-and the checked address is what gets connected (Host and SNI keep the name). No redirects, no ambient proxies, no
-compression, bounded bytes. It retries nothing. Not a general client: callers are the builtins, `mcpcatalog.sdk` and
-later token endpoints and webhooks. Only here, in `mcpcatalog/sdk/` and `toolsys/client/` is httpx2 imported.
+A name is resolved once, every address is judged, and the judged address is what gets connected (Host and SNI keep the
+name): nothing can change between check and dial. No redirects, proxies, netrc, cookies or compression; bounded head,
+body and time; it retries nothing. Callers are the builtins, `mcpcatalog.sdk` and later token endpoints and webhooks.
+Only here, in `mcpcatalog/sdk/` and `toolsys/client/` is httpx2 imported. Source: DESIGN §8.
 """
 
 import asyncio
-import ipaddress
 import json
-import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, NamedTuple
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache, lru_cache
+from typing import Any, Final
 
 import httpcore2
 import httpx2
 
-type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-type Resolver = Callable[[str, int], Awaitable[list[str]]]
+from toolsys.dialling import MAXIMUM_HEAD_BYTES, PinnedBackend, Resolver, resolve
+from toolsys.domain.destinations import (
+    DEFAULT_PORTS,
+    EgressError,
+    EgressPolicy,
+    EgressRefused,
+    Origin,
+    policy_for,
+)
+
+__all__ = (
+    "EgressClient", "EgressCounts", "EgressError", "EgressFailed", "EgressPolicy", "EgressRefused", "HttpAnswer",
+    "Origin", "PinnedTransport", "Resolver", "policy_for", "post_json", "resolve", "retry_after_seconds", "ssl_context",
+)  # fmt: skip
 
 KEEPALIVE_SECONDS: Final = 120.0
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+MAXIMUM_FIELDS: Final = 128
+MAXIMUM_RETRY_AFTER_SECONDS: Final = 86_400.0
+# Chunks of one byte cost six on the wire; more than that is no framing but a way to keep us reading.
+_FRAMING_FACTOR: Final = 8
+_READ_BYTES: Final = 65_536
+# Chunks that are already here come without a pause; a flood of small ones may not hold the loop and its deadlines.
+_CHUNKS_A_TURN: Final = 64
 _EARLY: Final = (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout, httpcore2.UnsupportedProtocol)
 _LATE: Final = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException)
-
-
-class EgressError(Exception):
-    """A request that did not end in a response. `was_sent` false proves that no byte of it left.
-
-    `reason` is stable and short: it goes to operators and metrics, never to a model.
-    """
-
-    def __init__(self, reason: str, *, was_sent: bool, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason = reason
-        self.was_sent = was_sent
-
-
-class EgressRefused(EgressError):
-    """Policy said no: not_allowed, plain_http, userinfo, address, redirect, encoding, too_large."""
-
-    def __init__(self, reason: str, detail: str = "", *, was_sent: bool = False) -> None:
-        super().__init__(reason, was_sent=was_sent, detail=detail)
 
 
 class EgressFailed(EgressError):
     """The network said no: unreachable (before anything was sent), connection_lost, timeout."""
 
 
-class Origin(NamedTuple):
-    scheme: str
-    host: str
-    port: int
+class EgressCounts:
+    """How the exchanges of one process ended: `answered`, `cancelled`, or the reason of an `EgressError`.
 
-    @classmethod
-    def of(cls, url: str) -> "Origin":
-        """Raises: EgressRefused (not_allowed) for what is no absolute http(s) URL, (userinfo) for one with a user."""
-        try:
-            parsed = httpx2.URL(url)
-        except httpx2.InvalidURL:
-            raise EgressRefused("not_allowed", "not a URL") from None
-        if parsed.userinfo:
-            raise EgressRefused("userinfo")
-        if parsed.scheme not in _DEFAULT_PORTS or not parsed.host:
-            raise EgressRefused("not_allowed", f"scheme {parsed.scheme!r}")
-        return cls(parsed.scheme, parsed.host, parsed.port or _DEFAULT_PORTS[parsed.scheme])
-
-    def __str__(self) -> str:
-        return f"{self.scheme}://{self.host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class EgressPolicy:
-    """What may be dialled: exact origins, private networks that an operator opened, and the `host:port` pairs that
-    may speak plain HTTP.
+    The composition root makes one and hands it to whoever dials; metrics read it. Safe to share among threads.
     """
 
-    allowed: frozenset[Origin]
-    open_networks: tuple[Network, ...] = ()
-    plain_http_hosts: frozenset[str] = frozenset()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
 
-    def check_url(self, url: str) -> Origin:
-        """Raises: EgressRefused."""
-        origin = Origin.of(url)
-        if origin not in self.allowed:
-            raise EgressRefused("not_allowed", str(origin))
-        if origin.scheme == "http" and f"{origin.host}:{origin.port}" not in self.plain_http_hosts:
-            raise EgressRefused("plain_http", str(origin))
-        return origin
+    def add(self, outcome: str) -> None:
+        with self._lock:
+            self._counts[outcome] += 1
 
-    def check_address(self, text: str) -> None:
-        """Refuse what is not public, also where IPv6 only wraps an IPv4 address.
-
-        Raises: EgressRefused (address).
-        """
-        address = _parse(text)
-        for candidate in (address, _unwrapped(address)):
-            if any(candidate.version == network.version and candidate in network for network in self.open_networks):
-                return
-        if not (_is_public(address) and _is_public(_unwrapped(address))):
-            raise EgressRefused("address", f"{address} is not public")
-
-
-def policy_for(
-    urls: Iterable[str], *, open_networks: Iterable[str] = (), plain_http_hosts: Iterable[str] = ()
-) -> EgressPolicy:
-    """Build the policy that allows exactly the origins of these URLs.
-
-    Raises: EgressRefused for a URL that has no origin.
-    """
-    networks = tuple(ipaddress.ip_network(network) for network in open_networks)
-    return EgressPolicy(frozenset(Origin.of(url) for url in urls), networks, frozenset(plain_http_hosts))
-
-
-def _parse(text: str) -> Address:
-    try:
-        return ipaddress.ip_address(text.strip("[]"))
-    except ValueError:
-        raise EgressRefused("address", "not an address") from None
-
-
-def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that a mapped, 6to4, NAT64 or compatible address leads to, else the address."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and (address in _NAT64 or address in _IPV4_COMPATIBLE):
-        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return inner or address
-
-
-def _is_public(address: Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.is_site_local:
-            return False
-        # These wrappers are not "global" by the registry and still lead to public IPv4 hosts; those are checked too.
-        if address in _NAT64 or address.ipv4_mapped is not None:
-            return True
-    return address.is_global and not (address.is_multicast or address.is_link_local)
-
-
-async def resolve(host: str, port: int) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(info[4][0]) for info in found))
+    def read(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)
 
 
 @cache
@@ -158,64 +78,77 @@ def ssl_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-class _PinnedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolve once, check every address, dial the address and never the name."""
+class _Exchange:
+    """One request on its way: its bounds, whether a byte of it left, and how it ended, which is counted once."""
 
-    def __init__(self, policy: EgressPolicy, resolver: Resolver) -> None:
-        self._policy = policy
-        self._resolver = resolver
-        self._inner = httpcore2.AnyIOBackend()
+    def __init__(self, maximum_bytes: int | None, total_seconds: float | None, counts: EgressCounts | None) -> None:
+        self.maximum_bytes = maximum_bytes
+        self.deadline = None if total_seconds is None else asyncio.get_running_loop().time() + total_seconds
+        self.was_sent = False
+        self._counts = counts
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore2's
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        failure: Exception = httpcore2.ConnectError("no address")
-        for address in await self._checked_addresses(host, port, timeout):
-            try:
-                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failure = error
-        raise failure
+    def traced(self) -> dict[str, Any]:
+        """Only where our own time can run out is it asked whether anything was sent."""
+        return {} if self.deadline is None else {"trace": self._note}
 
-    async def _checked_addresses(self, host: str, port: int, seconds: float | None) -> list[str]:
+    async def _note(self, event: str, _info: object) -> None:
+        self.was_sent = self.was_sent or event.endswith("send_request_headers.started")
+
+    def ended(self, outcome: str) -> None:
+        if self._counts is not None:
+            self._counts.add(outcome)
+            self._counts = None
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn what the network raises into an `EgressError`, and count it."""
         try:
-            async with asyncio.timeout(seconds):
-                addresses = await self._resolver(host, port)
-        except TimeoutError:
-            raise httpcore2.ConnectTimeout("name resolution") from None
-        except OSError as error:
-            raise httpcore2.ConnectError(f"name resolution: {error.strerror}") from error
-        for address in addresses:
-            self._policy.check_address(address)
-        return addresses
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+            try:
+                yield
+            except TimeoutError:
+                raise EgressFailed("timeout", was_sent=self.was_sent, detail="the time for the whole") from None
+            except _EARLY as error:
+                raise EgressFailed("unreachable", was_sent=False, detail=type(error).__name__) from error
+            except httpcore2.TimeoutException as error:
+                raise EgressFailed("timeout", was_sent=True, detail=type(error).__name__) from error
+            except _LATE as error:
+                raise EgressFailed("connection_lost", was_sent=True, detail=type(error).__name__) from error
+        except EgressError as error:
+            self.ended(error.reason)
+            raise
+        except asyncio.CancelledError:
+            self.ended("cancelled")
+            raise
 
 
 class PinnedTransport(httpx2.AsyncBaseTransport):
-    """One pool of connections under one policy. Every failure is an `EgressError`."""
+    """One pool of connections under one policy. Every failure is an `EgressError`.
+
+    `total_seconds` bounds an exchange from name resolution to the last byte of its body; None is for callers that keep
+    deadlines of their own. `network` is what dials; a test's observes.
+    """
 
     def __init__(
         self,
         policy: EgressPolicy,
         *,
         maximum_bytes: int,
+        total_seconds: float | None = None,
+        counts: EgressCounts | None = None,
         resolver: Resolver = resolve,
+        network: httpcore2.AsyncNetworkBackend | None = None,
         tls: ssl.SSLContext | None = None,
         maximum_connections: int = 16,
     ) -> None:
-        self._policy = policy
+        # Pure, and a connection mostly asks for one URL; what is refused is not kept.
+        self._check_url = lru_cache(maxsize=64)(policy.check_url)
         self._maximum_bytes = maximum_bytes
+        self._total_seconds = total_seconds
+        self._counts = counts
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls or ssl_context(), max_connections=maximum_connections,
             max_keepalive_connections=maximum_connections, keepalive_expiry=KEEPALIVE_SECONDS, http1=True, http2=False,
-            retries=0, network_backend=_PinnedBackend(policy, resolver),
+            retries=0, network_backend=PinnedBackend(policy, resolver, network or httpcore2.AnyIOBackend()),
         )  # fmt: skip
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -226,37 +159,49 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
 
         Raises: EgressError.
         """
-        self._policy.check_url(str(request.url))
-        request.headers["accept-encoding"] = "identity"
-        with _translated():
-            answer = await self._pool.handle_async_request(_outgoing(request))
-        headers = httpx2.Headers(answer.headers)
-        refusal = _refusal(answer.status, headers, maximum_bytes)
-        if refusal is not None:
-            await answer.aclose()
-            raise refusal
+        exchange = _Exchange(maximum_bytes, self._total_seconds, self._counts)
+        with exchange.translated():
+            origin = self._check_url(str(request.url))
+            async with asyncio.timeout_at(exchange.deadline):
+                answer = await self._pool.handle_async_request(_outgoing(request, origin, exchange))
+                headers = httpx2.Headers(answer.headers)
+                refusal = _refusal(answer.status, headers, maximum_bytes)
+                if refusal is not None:
+                    await answer.aclose()
+                    raise refusal
+        stream = answer.extensions["network_stream"]
+        stream.allow(None if maximum_bytes is None else maximum_bytes * _FRAMING_FACTOR + _READ_BYTES)
         return httpx2.Response(
-            answer.status, headers=headers, stream=_BoundedBody(answer, maximum_bytes), extensions=answer.extensions
+            answer.status, headers=headers, stream=_BoundedBody(answer, exchange), extensions=answer.extensions
         )
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
 
-def _outgoing(request: httpx2.Request) -> httpcore2.Request:
-    url = request.url
+def _outgoing(request: httpx2.Request, origin: Origin, exchange: _Exchange) -> httpcore2.Request:
+    """Take the destination from what policy checked; of the request only method, target, fields and body."""
+    is_default = origin.port == DEFAULT_PORTS[origin.scheme]
+    request.headers["host"] = origin.authority.rpartition(":")[0] if is_default else origin.authority
+    request.headers["accept-encoding"] = "identity"
     return httpcore2.Request(
         method=request.method,
-        url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+        url=httpcore2.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=request.url.raw_path),
         headers=request.headers.raw,
         content=request.stream,
-        extensions=request.extensions,
+        extensions={"timeout": request.extensions.get("timeout", {}), **exchange.traced()},
     )
 
 
-def _refusal(status: int, headers: httpx2.Headers, maximum_bytes: int | None) -> EgressRefused | None:
+def _refusal(status: int, headers: httpx2.Headers, maximum_bytes: int | None) -> EgressError | None:
+    fields = headers.raw
+    if len(fields) > MAXIMUM_FIELDS or sum(len(name) + len(value) + 4 for name, value in fields) > MAXIMUM_HEAD_BYTES:
+        return EgressRefused("too_large", "the head", was_sent=True)
+    if status < 200:
+        return EgressFailed("connection_lost", was_sent=True, detail=f"status {status}")
     if 300 <= status < 400 and status != 304:
-        return EgressRefused("redirect", f"status {status}", was_sent=True)
+        location = headers.get("location", "")[:2_048]
+        return EgressRefused("redirect", f"status {status}", was_sent=True, location=location)
     if headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
         return EgressRefused("encoding", was_sent=True)
     declared = headers.get("content-length", "")
@@ -265,40 +210,113 @@ def _refusal(status: int, headers: httpx2.Headers, maximum_bytes: int | None) ->
     return None
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except _EARLY as error:
-        raise EgressFailed("unreachable", was_sent=False, detail=type(error).__name__) from error
-    except httpcore2.TimeoutException as error:
-        raise EgressFailed("timeout", was_sent=True, detail=type(error).__name__) from error
-    except _LATE as error:
-        raise EgressFailed("connection_lost", was_sent=True, detail=type(error).__name__) from error
-
-
 class _BoundedBody(httpx2.AsyncByteStream):
-    def __init__(self, answer: httpcore2.Response, maximum_bytes: int | None) -> None:
+    def __init__(self, answer: httpcore2.Response, exchange: _Exchange) -> None:
         self._answer = answer
-        self._maximum_bytes = maximum_bytes
+        self._exchange = exchange
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        received = 0
-        with _translated():
-            async for chunk in self._answer.aiter_stream():
-                received += len(chunk)
-                if self._maximum_bytes is not None and received > self._maximum_bytes:
-                    raise EgressRefused("too_large", f"more than {self._maximum_bytes} bytes", was_sent=True)
+        left, number = self._exchange.maximum_bytes, 0
+        async with aclosing(self._answer.aiter_stream()) as chunks:
+            while (chunk := await self._next(chunks, number)) is not None:
+                number += 1
+                if left is not None and len(chunk) > left:
+                    yield chunk[:left]
+                    self._exchange.ended("too_large")
+                    raise EgressRefused("too_large", f"more than {self._exchange.maximum_bytes} bytes", was_sent=True)
+                left = None if left is None else left - len(chunk)
                 yield chunk
+
+    async def _next(self, chunks: AsyncIterator[bytes], number: int) -> bytes | None:
+        with self._exchange.translated():
+            async with asyncio.timeout_at(self._exchange.deadline):
+                if number % _CHUNKS_A_TURN == _CHUNKS_A_TURN - 1:
+                    await asyncio.sleep(0)
+                return await anext(chunks, None)
 
     async def aclose(self) -> None:
         await self._answer.aclose()
+        self._exchange.ended("answered")
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
+    """`fields` are by lower-case name; not `is_whole` means that the body was cut at the bound."""
+
     status: int
     body: bytes
+    fields: Mapping[str, str]
+    is_whole: bool = True
+
+
+class EgressClient:
+    """Sends single requests under one policy, each on a connection of its own; nothing is shared between callers."""
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        *,
+        counts: EgressCounts | None = None,
+        resolver: Resolver = resolve,
+        network: httpcore2.AsyncNetworkBackend | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._policy = policy
+        self._counts = counts
+        self._resolver = resolver
+        self._network = network
+        self._tls = tls
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        timeout_seconds: float,
+        maximum_bytes: int,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        keeps_partial: bool = False,
+    ) -> HttpAnswer:
+        """Send at most once and return whatever status came back. `keeps_partial` returns a body that is too large
+        as far as it was read, where nothing announced its size.
+
+        Raises: EgressError.
+        """
+        request = self._request(method, url, headers or {}, content)
+        transport = PinnedTransport(
+            self._policy, maximum_bytes=maximum_bytes, total_seconds=timeout_seconds, counts=self._counts,
+            resolver=self._resolver, network=self._network, tls=self._tls, maximum_connections=1,
+        )  # fmt: skip
+        async with transport:
+            response = await transport.handle_async_request(request)
+            try:
+                body, is_whole = await _collected(response, keeps_partial=keeps_partial)
+            finally:
+                await response.aclose()
+        return HttpAnswer(response.status_code, body, dict(response.headers), is_whole)
+
+    def _request(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> httpx2.Request:
+        """Judge the URL as it was written, before a more forgiving reader rewrites what is wrong with it."""
+        try:
+            self._policy.check_url(url)
+            return httpx2.Request(method, url, headers=dict(headers), content=content)
+        except EgressRefused as refused:
+            if self._counts is not None:
+                self._counts.add(refused.reason)
+            raise
+
+
+async def _collected(response: httpx2.Response, *, keeps_partial: bool) -> tuple[bytes, bool]:
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+    except EgressRefused as refused:
+        if refused.reason != "too_large" or not keeps_partial:
+            raise
+        return bytes(body), False
+    return bytes(body), True
 
 
 async def post_json(
@@ -309,21 +327,27 @@ async def post_json(
     timeout_seconds: float,
     maximum_bytes: int,
     headers: Mapping[str, str] | None = None,
+    counts: EgressCounts | None = None,
 ) -> HttpAnswer:
     """Post one JSON document and return whatever status came back. Sends at most once.
 
-    Raises: EgressError; after `timeout_seconds` an `EgressFailed("timeout")` that counts as sent.
+    Raises: EgressError.
     """
     content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
-    transport = PinnedTransport(policy, maximum_bytes=maximum_bytes, maximum_connections=1)
     fields = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
+    return await EgressClient(policy, counts=counts).send(
+        "POST", url, headers=fields, content=content, timeout_seconds=timeout_seconds, maximum_bytes=maximum_bytes
+    )
+
+
+def retry_after_seconds(field: str, now: datetime) -> float | None:
+    """Read a Retry-After field, seconds or a date; at most a day, None where it says nothing usable."""
+    text = field.strip()
+    if text.isascii() and text.isdecimal():
+        return min(float(text[:12]), MAXIMUM_RETRY_AFTER_SECONDS)
     try:
-        async with asyncio.timeout(timeout_seconds), transport:
-            request = httpx2.Request("POST", url, headers=fields, content=content)
-            response = await transport.handle_async_request(request)
-            try:
-                return HttpAnswer(response.status_code, await response.aread())
-            finally:
-                await response.aclose()
-    except TimeoutError:
-        raise EgressFailed("timeout", was_sent=True) from None
+        moment = parsedate_to_datetime(text[:64])
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+    except (ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), MAXIMUM_RETRY_AFTER_SECONDS)

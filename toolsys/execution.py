@@ -12,11 +12,14 @@ from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from typing import Any, Final
+from uuid import UUID
 
 from toolsys.domain.calls import Claim
+from toolsys.domain.capture import OutputTooLarge
 from toolsys.domain.context import CancellationToken, ToolExecutionContext
-from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject
+from toolsys.domain.trust import TrustLevel
 from toolsys.leases import LeaseKeeper
 from toolsys.ports import Clock, NotAvailable, Tool
 from toolsys.trace import timed
@@ -24,6 +27,9 @@ from toolsys.trace import timed
 log = logging.getLogger("toolsys.execution")
 # A coroutine that ignores its cancellation may not hold the job thread.
 GRACE_SECONDS: Final = 2.0
+_TOO_LARGE: Final = ToolFailure(
+    kind=ToolFailureKind.OUTPUT_TOO_LARGE, reason_code="tool.output_too_large", detail="past the hard ceiling"
+)
 
 
 class LoopThread:
@@ -69,6 +75,7 @@ class WorkerExecution:
         self._keeper = keeper
         self._clock = clock
         self._draining = threading.Event()
+        self._ends: dict[UUID, float] = {}
 
     @property
     def is_draining(self) -> bool:
@@ -81,13 +88,21 @@ class WorkerExecution:
     @contextmanager
     def keeping(self, claim: Claim) -> Iterator[None]:
         self._keeper.hold(claim)
+        self._ends[claim.invocation_id] = claim.claimed_at_boottime + claim.remaining_seconds
         try:
             yield
         finally:
             self._keeper.drop(claim)
+            self._ends.pop(claim.invocation_id, None)
 
     def may_send(self, claim: Claim) -> bool:
         return self._clock.boottime() < self._keeper.live_until(claim)
+
+    def _left(self, context: ToolExecutionContext) -> float:
+        """One deadline for the whole claim: what preparation took, execution does not have."""
+        ends = self._ends.get(context.invocation_id)
+        left = context.timeout_seconds if ends is None else ends - self._clock.boottime()
+        return max(min(context.timeout_seconds, left), 0.0)
 
     def cancellation(self, claim: Claim) -> CancellationToken:
         return self._keeper.token(claim)
@@ -96,14 +111,17 @@ class WorkerExecution:
         # Not isinstance: a runtime check of a protocol costs more than the call it guards.
         prepare = getattr(tool, "prepare", None)
         if prepare is not None:
-            self._loop.run(prepare(context), context.timeout_seconds)
+            self._loop.run(prepare(context), self._left(context))
 
     @timed(10)
     def execute(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         try:
-            return self._loop.run(tool.execute(arguments, context), context.timeout_seconds)
+            return self._loop.run(tool.execute(arguments, context), self._left(context))
         except TimeoutError:
             return _failed(ToolFailureKind.TIMEOUT, f"no answer within {context.timeout_seconds:.1f} s")
+        except OutputTooLarge as runaway:
+            said = (TextPart(text=runaway.partial),) if runaway.partial else ()
+            return ToolResult(ok=False, content=said, failure=_TOO_LARGE, output_trust=TrustLevel.EXTERNAL_UNTRUSTED)
         except NotAvailable as absence:
             failure = ToolFailure(
                 kind=ToolFailureKind.TRANSPORT, reason_code=absence.reason_code, detail=absence.detail

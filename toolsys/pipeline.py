@@ -7,7 +7,7 @@ remembered, facts are read afresh and the stricter counts. Source: TS "The pipel
 
 from dataclasses import replace
 
-from toolsys import attempts, steps, trace
+from toolsys import attempts, steps
 from toolsys.domain.calls import Claim, Disposition, Invocation, Progress, ProposedCall, Retry
 from toolsys.domain.spec import SideEffectClass
 from toolsys.ports import Case, NotAvailable, Runtime
@@ -20,7 +20,6 @@ def run(call: ProposedCall, runtime: Runtime) -> Disposition:
 
     Transaction: must be outside; each commit is its own. Raises: Problem, before anything was written.
     """
-    trace.begin()
     store = runtime.store
     case = Case(call, store.read_facts(call))
     if (standing := steps.standing_of(case, runtime)) is not None:
@@ -36,6 +35,7 @@ def run(call: ProposedCall, runtime: Runtime) -> Disposition:
         case.decision = steps.evaluate_policy(case, runtime.policy)  # 6 evaluate policy
         case.terms = steps.request_approval(case, runtime.desk)  # 7 request approval if needed
     except Refused as refused:
+        case.tool = case.tool or steps.recognize_tool(case, runtime.registry)
         refusal = steps.weigh_denial(case, refused)
         return store.commit_refusal(case, refusal.reason_code, refusal.detail)  # COMMIT
     if case.terms is not None:

@@ -161,12 +161,32 @@ class Execution(Protocol):
         """Return the tool's result; a time-out and an exception become failures of kind timeout and internal."""
 
 
+class CannotKeep(Exception):
+    """A result could not be put into storage; nothing refers to it. `detail` is for operators."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class CannotRead(Exception):
+    """The stored bytes of an artifact are missing, damaged, or not those that were recorded."""
+
+
 class ArtifactStore(Protocol):
     """Keeps large results, sealed, keyed by invocation and claim epoch; step 13 adopts them."""
 
-    def save(self, data: bytes, media_type: str, *, claim: Claim, trust: TrustLevel) -> ArtifactRef: ...
+    def save(self, data: bytes, media_type: str, *, claim: Claim, trust: TrustLevel) -> ArtifactRef:
+        """Write bytes, then their row. Raises: CannotKeep."""
 
-    def writer(self, claim: Claim, trust: TrustLevel) -> ArtifactWriter: ...
+    def writer(self, claim: Claim) -> ArtifactWriter:
+        """Return what the tool of this claim may write with; its artifacts are untrusted until `inherit`."""
+
+    def inherit(self, claim: Claim, trust: TrustLevel) -> Mapping[UUID, ArtifactRef]:
+        """Give everything that this attempt has written the result's label, and name it."""
+
+    def read(self, *, tenant_id: str, artifact_id: UUID, storage_key: str, sha256: str) -> bytes:
+        """Return the bytes, whole and checked against their digest. Raises: CannotRead."""
 
 
 @dataclass(frozen=True, slots=True)

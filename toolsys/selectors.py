@@ -12,8 +12,8 @@ from uuid import UUID
 from toolsys import database, inert, timeline
 from toolsys.domain import reasons
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
-from toolsys.models import AgentSession, ApprovalRequest, Invocation, PolicyDecision, Run, Tenant, ToolEvent
-from toolsys.ports import Sealer
+from toolsys.models import AgentSession, ApprovalRequest, Artifact, Invocation, PolicyDecision, Run, Tenant, ToolEvent
+from toolsys.ports import ArtifactStore, Sealer
 from toolsys.tenancy import tenant_transaction
 from toolsys.timeline import Timeline
 
@@ -90,6 +90,43 @@ def session(tenant_id: str, session_id: UUID) -> AgentSession | None:
 def run(tenant_id: str, run_id: UUID) -> Run | None:
     with tenant_transaction(tenant_id):
         return Run.objects.filter(pk=run_id).first()
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactView:
+    """One adopted artifact. `storage_key` is for the store and for nobody else."""
+
+    id: UUID
+    tenant_id: str
+    invocation_id: UUID
+    run_id: UUID
+    media_type: str
+    size_bytes: int
+    sha256: str
+    trust: str
+    created_at: datetime
+    storage_key: str
+
+
+def artifact(tenant_id: str, artifact_id: UUID) -> ArtifactView | None:
+    """Return an artifact that a recorded result stands behind; what no result adopted does not exist for readers."""
+    with tenant_transaction(tenant_id):
+        row = Artifact.objects.filter(pk=artifact_id, adopted_at__isnull=False).first()
+        if row is None:
+            return None
+        run_id = Invocation.objects.values_list("run_id", flat=True).get(pk=row.invocation_id)
+    return ArtifactView(
+        id=row.id, tenant_id=tenant_id, invocation_id=row.invocation_id, run_id=run_id, media_type=row.media_type,
+        size_bytes=row.size_bytes, sha256=row.sha256, trust=row.trust, created_at=row.created_at,
+        storage_key=row.storage_key,
+    )  # fmt: skip
+
+
+def artifact_content(view: ArtifactView, artifacts: ArtifactStore) -> bytes:
+    """Return the whole content, checked against its digest. Raises: CannotRead."""
+    return artifacts.read(
+        tenant_id=view.tenant_id, artifact_id=view.id, storage_key=view.storage_key, sha256=view.sha256
+    )
 
 
 def read_pin(tenant_id: str, session_id: UUID) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from toolsys import batches, database, dryruns, pipeline, queue, wakeups
+from toolsys import batches, database, dryruns, pipeline, queue, trace, wakeups
 from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
 from toolsys.domain.spec import JsonObject
@@ -194,6 +194,7 @@ def _is_begun(disposition: Disposition) -> bool:
 def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
     """Enter the pipeline; enter again where a commit found that what we had read no longer held."""
     for _ in range(STALE_RETRIES):
+        trace.begin()
         disposition = pipeline.run(call, runtime)
         if disposition.state is not Progress.STALE:
             return disposition
@@ -218,7 +219,10 @@ def open_session(
         principal, _ = Principal.objects.get_or_create(tenant_id=tenant_id, external_id=principal_id)
         key = ApiKey.objects.get(pk=api_key_id)
         scopes = frozenset(key.scopes) & frozenset(principal.scopes)
-        pinned, sha = pin_of(registry.specs_for_session(tenant_id, agent.enabled_tools, scopes))
+        offered = registry.specs_for_session(
+            tenant_id, agent.enabled_tools, scopes, profile=profile or agent.profile, environment=environment
+        )
+        pinned, sha = pin_of(offered)
         return AgentSession.objects.create(
             tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, environment=environment,
             profile=profile or agent.profile, pinned_tools=pinned, tool_schema_sha256=sha,

@@ -11,7 +11,8 @@ from toolsys.domain import canonical, idempotency, reasons, redaction, repetitio
 from toolsys.domain.calls import Approval, BoundedOutput, Decision, Disposition, Progress, ProposedAction
 from toolsys.domain.canonical import NotCanonical
 from toolsys.domain.context import ExecutionTarget, Principal, ToolExecutionContext
-from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.defaults import Overfilled
+from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict
 from toolsys.ports import (
@@ -27,6 +28,7 @@ from toolsys.ports import (
 )
 from toolsys.problems import Problem, Refused
 from toolsys.trace import timed
+from toolsys.validation import UnusableSchema
 
 
 def standing_of(case: Case, runtime: Runtime) -> Disposition | None:
@@ -85,6 +87,14 @@ def resolve_tool(case: Case, registry: ToolRegistry) -> Tool:
     return found
 
 
+def recognize_tool(case: Case, registry: ToolRegistry) -> Tool | None:
+    """Find the tool of a row that is refused before step 1, so that a read is not taken for the strictest class."""
+    try:
+        return registry.resolve(case.call.name, case.facts) if case.row is not None else None
+    except NotAvailable:
+        return None
+
+
 @timed(2)
 def check_enabled(case: Case) -> None:
     """The agent's configuration as it is now, not as it was pinned. Raises: Refused (policy.agent.not_enabled)."""
@@ -105,12 +115,20 @@ def check_scopes(case: Case) -> None:
 
 @timed(4)
 def validate_arguments(case: Case) -> JsonObject:
-    """Check against the pinned schema and apply its defaults. Raises: Refused (tool.arguments_invalid)."""
-    given = case.call.arguments
+    """Apply the pinned schema's defaults and check: what is checked is what is hashed, shown, judged and sent.
+
+    Raises: Refused (tool.arguments_invalid; tool.withdrawn for a pinned schema that this build no longer takes).
+    """
+    given, schema = case.call.arguments, case.spec.input_schema
     if case.call.raw_hash is not None or not isinstance(given, dict):
         raise Refused("tool.arguments_invalid", "the arguments have no canonical form, or are no object")
-    arguments = validation.with_defaults(case.spec.input_schema, given)
-    errors = validation.argument_errors(case.spec.input_schema, arguments)
+    try:
+        arguments: JsonObject = canonical.normal_form(validation.with_defaults(schema, given))[0]
+        errors = validation.argument_errors(schema, arguments)
+    except UnusableSchema as error:
+        raise Refused("tool.withdrawn", str(error)) from None
+    except (NotCanonical, Overfilled) as error:
+        raise Refused("tool.arguments_invalid", str(error)) from None
     if errors:
         raise Refused("tool.arguments_invalid", "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors))
     return arguments
@@ -266,7 +284,6 @@ def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
     assert claim is not None
     assert case.normalized is not None
     assert runtime.execution is not None
-    trust = spec.output_trust
 
     async def mark_effect_sent() -> None:
         """A no-op: the executor has committed the watermark before any tool whose side effect is not none."""
@@ -286,7 +303,7 @@ def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
         maximum_output_bytes=spec.maximum_output_bytes,
         target=ExecutionTarget(spec.target_kind, spec.server_id),
         workspace=runtime.workspace_for(facts.tenant_id, facts.run.id) if runtime.workspace_for else None,
-        artifacts=runtime.artifacts.writer(claim, trust),
+        artifacts=runtime.artifacts.writer(claim),
         credentials=runtime.credentials,
         cancellation=runtime.execution.cancellation(claim),
         mark_effect_sent=mark_effect_sent,
@@ -305,7 +322,11 @@ def validate_result(case: Case) -> ToolResult:
         return result
     detail = "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors)
     failure = ToolFailure(kind=ToolFailureKind.OUTPUT_INVALID, reason_code="tool.output_invalid", detail=detail)
-    return ToolResult(ok=False, content=result.content, failure=failure, output_trust=result.output_trust)
+    # What it said stays readable, as text: people must be able to see what did not fit.
+    said = result.content or (TextPart(text=outputs.as_text(result.structured)),)
+    return ToolResult(
+        ok=False, content=said, artifacts=result.artifacts, failure=failure, output_trust=result.output_trust
+    )
 
 
 @timed(12)
@@ -324,9 +345,9 @@ def _conclusion(case: Case, result: ToolResult) -> tuple[OutcomeStatus, str]:
     if result.failure is None:
         return OutcomeStatus.SUCCEEDED, "tool.succeeded"
     kind = result.failure.kind
-    unknown = kind in {ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL}
     sent = case.spec.side_effect.value != "none"
-    if kind is ToolFailureKind.OUTCOME_UNKNOWN or (unknown and sent and attempts.repeats_are_unsafe(case)):
+    unanswered = kind in attempts.UNANSWERED and sent and attempts.unknown_is_uncertain(case)
+    if kind is ToolFailureKind.OUTCOME_UNKNOWN or unanswered:
         return OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"
     code = reasons.code_for_failure(kind, result.failure.reason_code)
     return reasons.reason(code).status or OutcomeStatus.FAILED, code

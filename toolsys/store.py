@@ -68,7 +68,7 @@ class SqlStore:
         """Write the terminal row of a refused call, new or already known."""
         if case.row is not None:
             code = attempts.unrecorded_code(case, reason_code)
-            ending = self._ending(case, code, f"{reason_code}: {detail}")
+            ending = self._ending(case.row, code, f"{reason_code}: {detail}")
             ending["decision"] = self._decision(case) if case.decision is not None else None
             return self._settle(case, ending, holds_claim=False)
         status = steps.outcome_status(reason_code)
@@ -104,8 +104,8 @@ class SqlStore:
             "intent", case.call.name, "SELECT toolsys_commit_approved_intent(%s, %s)",
             (case.call.tenant_id, database.as_json({
                 "id": row.id, "digest": steps.approval_digest(case), "decision": self._decision(case),
-                "authz_epoch": case.facts.authz_epoch, "database_epoch": case.facts.database_epoch,
-                "grace": self.limits.dispatch_grace_seconds, "trace": trace.taken(),
+                "authz_epoch": case.facts.authz_epoch, "grace": self.limits.dispatch_grace_seconds,
+                "trace": trace.taken(),
             })),
         )  # fmt: skip
         return Disposition(row.id, Progress.STALE) if "stale" in answer else row
@@ -125,7 +125,7 @@ class SqlStore:
                 return self._spend(case, row)
             case "cancelled":
                 return self._settle(
-                    case, self._ending(case, attempts.unrecorded_code(case, "tool.cancelled"), ""), holds_claim=False
+                    case, self._ending(row, attempts.unrecorded_code(case, "tool.cancelled"), ""), holds_claim=False
                 )
             case _:
                 return Disposition(row.id, Progress.IN_FLIGHT)
@@ -273,18 +273,17 @@ class SqlStore:
             effect_sent_at=datetime.fromisoformat(sent) if sent else None, attempt_number=answer["attempt_number"],
         )  # fmt: skip
 
-    def _ending(self, case: Case, code: str, detail: str) -> JsonObject:
-        assert case.row is not None
+    def _ending(self, row: Invocation, code: str, detail: str) -> JsonObject:
         status = steps.outcome_status(code)
         return {
-            "id": case.row.id, "epoch": case.row.claim_epoch, "from": case.row.status, "holds_claim": False,
+            "id": row.id, "epoch": row.claim_epoch, "from": row.status, "holds_claim": False,
             "status": status.invocation_status, "outcome_status": status, "reason_code": code,
             "error": {"detail": redaction.redact_text(detail)} if detail else None, "output_trust": "platform",
         }  # fmt: skip
 
     def _spend(self, case: Case, row: Invocation) -> Disposition:
         code = attempts.unrecorded_code(case, "tool.claims_spent")
-        return self._settle(case, self._ending(case, code, f"claimed {row.claim_epoch} times"), holds_claim=False)
+        return self._settle(case, self._ending(row, code, f"claimed {row.claim_epoch} times"), holds_claim=False)
 
     def _settle(
         self, case: Case, settlement: JsonObject, *, holds_claim: bool, payload: JsonObject | None = None

@@ -6,6 +6,8 @@ the recovery table. Source: DESIGN §4 and §13.
 
 import logging
 import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,13 +41,29 @@ def sweep(grace_seconds: float) -> list[Due]:
     return found
 
 
-def serve(sweep_seconds: float, grace_seconds: float, stopping: threading.Event) -> None:
+@dataclass(slots=True)
+class Chore:
+    """Other work of the one active scheduler, every so often; it must be bounded, because sweeps wait for it."""
+
+    every_seconds: float
+    work: Callable[[], object]
+    due: float = 0.0
+
+    def run_if_due(self) -> None:
+        if time.monotonic() >= self.due:
+            self.due = time.monotonic() + self.every_seconds
+            self.work()
+
+
+def serve(sweep_seconds: float, grace_seconds: float, stopping: threading.Event, chores: Sequence[Chore] = ()) -> None:
     """Sweep every `sweep_seconds` while this process holds the lock, until told to stop."""
     while not stopping.is_set():
         try:
             if _is_leader():
                 _count(sweep(grace_seconds))
-        except (DatabaseError, redis.RedisError):
+                for chore in chores:
+                    chore.run_if_due()
+        except (DatabaseError, redis.RedisError, OSError):
             log.exception("sweep failed; trying again")
             close_old_connections()
         stopping.wait(sweep_seconds)

@@ -12,7 +12,7 @@ from toolsys.rowsecurity import AppendOnly, RaisesAuthzEpoch, TenantTables
 class Migration(migrations.Migration):
     dependencies = [
         ("approvals", "0001_initial"),
-        ("toolsys", "0005_policy_epochs"),
+        ("toolsys", "0008_policy_epochs"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

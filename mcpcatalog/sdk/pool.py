@@ -17,7 +17,7 @@ from mcpcatalog.sdk.auth import child_environment, request_headers
 from mcpcatalog.sdk.connection import Connection, OpenStreams, Timeouts
 from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
-from toolsys.egress import EgressPolicy, PinnedTransport
+from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport
 
 
 class Key(NamedTuple):
@@ -45,8 +45,10 @@ class ConnectionPool:
         *,
         timeouts: Timeouts | None = None,
         limits: PoolLimits | None = None,
+        counts: EgressCounts | None = None,
     ) -> None:
         self._policy_for = policy_for
+        self._counts = counts
         self._timeouts = timeouts or Timeouts()
         self._limits = limits or PoolLimits()
         self._preparations = asyncio.Semaphore(self._limits.preparations)
@@ -119,7 +121,7 @@ class ConnectionPool:
     @asynccontextmanager
     async def _http(self, config: ServerConfig, resolve: ResolveCredential) -> Any:
         headers = await request_headers(config, resolve)
-        inner = PinnedTransport(self._policy_for(config), maximum_bytes=self._limits.message_bytes)
+        inner = PinnedTransport(self._policy_for(config), maximum_bytes=self._limits.message_bytes, counts=self._counts)
         streams: AbstractAsyncContextManager[Any] = http_streams(
             config.endpoint, inner, headers,
             maximum_bytes=self._limits.message_bytes, idle_seconds=self._timeouts.idle,

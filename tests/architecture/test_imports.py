@@ -15,6 +15,15 @@ from tests.architecture.source import ROOMS, ROOT, eager_lines, module_name, mod
 from tests.spec.requirements import gate
 
 SDK = ("mcp", "mcp_types")
+# What can open a connection, and who may import it.
+CLIENT, DIALLING = ("toolsys.egress", "mcpcatalog.sdk", "toolsys.client"), ("toolsys.dialling", "toolsys.egress")
+DIALLERS: dict[str, tuple[str, ...]] = {
+    "httpx2": CLIENT, "httpcore2": DIALLING, "socket": DIALLING,
+    **dict.fromkeys(
+        ("httpx", "httpcore", "requests", "urllib3", "aiohttp", "websockets", "urllib.request", "http.client", "ftplib",
+         "smtplib", "poplib", "imaplib", "xmlrpc.client"), (),
+    ),
+}  # fmt: skip
 
 
 @cache
@@ -87,14 +96,36 @@ def test_toolsys_reaches_no_room_above_it_and_neighbours_never_meet() -> None:
     assert chains(ours("mcpcatalog"), tuple(ours("approvals", "config"))) == []
 
 
+@gate("egress.destinations")
 def test_one_client_leaves_the_house() -> None:
-    allowed = ("toolsys.egress", "mcpcatalog.sdk", "toolsys.client")
     strangers = [
         importer
         for importer in graph().find_modules_that_directly_import("httpx2")
-        if importer.split(".")[0] in ROOMS and not importer.startswith(allowed)
+        if importer.split(".")[0] in ROOMS and not importer.startswith(CLIENT)
     ]
     assert strangers == []
+
+
+@gate("egress.destinations")
+def test_nobody_dials_beside_the_client() -> None:
+    """`config` starts processes and looks whether they answer; no other room opens a connection of its own."""
+    beside = {
+        (module_name(path), name)
+        for path in modules("toolsys", "approvals", "mcpcatalog")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in imported_names(node)
+        if name in DIALLERS and not module_name(path).startswith(DIALLERS[name])
+    }
+    assert beside == set()
+    assert graph().find_modules_that_directly_import("toolsys.dialling") == {"toolsys.egress"}
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []
 
 
 LOOK = """

@@ -13,9 +13,11 @@ from tests.integration.test_recovery import Crash, crashing, pass_lease
 from tests.scripted import Scripted, failing
 from tests.spec.requirements import gate
 from tests.workers import WorkerRuntime
-from toolsys import database, store
+from toolsys import database, services, store
+from toolsys.builtin.demo import DemoExternalWrite
 from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.results import TextPart, ToolFailureKind, ToolResult
+from toolsys.domain.spec import IdempotencyClass
 from toolsys.domain.states import OutcomeStatus
 from toolsys.models import Invocation, PlatformState, Run
 from toolsys.ports import NotAvailable, Runtime
@@ -32,6 +34,13 @@ def row_of(tenancy: Tenancy, call: Disposition) -> Invocation:
         return Invocation.objects.get(pk=call.invocation_id)
 
 
+def attempt(tenancy: Tenancy, worker: Runtime, call: Disposition) -> Disposition:
+    """Let the wait before the next attempt pass, as time would, and work."""
+    with tenant_transaction(tenancy.id):
+        Invocation.objects.filter(pk=call.invocation_id).update(not_before="2020-01-01T00:00:00Z")
+    return tenancy.work(worker, call)[0]
+
+
 def approved_write(tenancy: Tenancy) -> Disposition:
     (held,) = tenancy.propose(("demo.external_write", {"line": "x"}))
     approve(tenancy, held)
@@ -43,11 +52,11 @@ def test_a_read_that_was_asked_to_slow_down_is_tried_again_with_the_same_key(acm
     tool = Scripted.echo(BUSY, BUSY, DONE)
     runtime = tool.installed_in(worker)
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
-    assert [acme.work(runtime, call)[0].state for _ in range(2)] == [Progress.IN_FLIGHT] * 2
+    assert [attempt(acme, runtime, call).state for _ in range(2)] == [Progress.IN_FLIGHT] * 2
     waiting = row_of(acme, call)
     assert (waiting.status, waiting.attempt_number, waiting.claimed_by) == ("authorized", 3, None)
     assert waiting.error == {"detail": "attempt 2: tool.rate_limited"}
-    (ended,) = acme.work(runtime, call)
+    ended = attempt(acme, runtime, call)
     assert ended.outcome_status is OutcomeStatus.SUCCEEDED
     assert len({context.idempotency_key for _, context in tool.sent}) == 1
     assert [context.attempt_number for _, context in tool.sent] == [1, 2, 3]
@@ -59,7 +68,7 @@ def test_a_read_that_was_asked_to_slow_down_is_tried_again_with_the_same_key(acm
 def test_attempts_end_with_the_failure_itself(acme: Tenancy, worker: Runtime) -> None:
     tool = Scripted.echo(BUSY)
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
-    found = [acme.work(tool.installed_in(worker), call)[0] for _ in range(3)]
+    found = [attempt(acme, tool.installed_in(worker), call) for _ in range(3)]
     assert (found[-1].outcome_status, found[-1].reason_code) == (OutcomeStatus.FAILED, "tool.rate_limited")
     assert len(tool.sent) == 3
 
@@ -70,7 +79,7 @@ def test_the_wait_grows_and_is_never_shorter_than_asked(acme: Tenancy, worker: R
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
     waits = []
     for _ in range(2):
-        acme.work(tool.installed_in(worker), call)
+        attempt(acme, tool.installed_in(worker), call)
         with tenant_transaction(acme.id):
             (left,) = Invocation.objects.filter(pk=call.invocation_id).values_list(database_wait(), flat=True)
         waits.append(left.total_seconds())
@@ -107,8 +116,40 @@ def test_what_could_not_be_prepared_was_not_sent_and_may_be_tried_again(acme: Te
     held = approved_write(acme)
     assert acme.work(runtime, held)[0].state is Progress.IN_FLIGHT
     assert (row_of(acme, held).effect_sent_at, tool.sent) == (None, [])
-    (ended,) = acme.work(runtime, held)
+    ended = attempt(acme, runtime, held)
     assert (ended.outcome_status, len(tool.sent)) == (OutcomeStatus.SUCCEEDED, 1)
+
+
+@gate("attempts.bounded")
+def test_ringing_again_and_again_does_not_shorten_the_wait(acme: Tenancy, worker: Runtime) -> None:
+    tool = Scripted.echo(failing(ToolFailureKind.UPSTREAM_ERROR, "tool.rate_limited", 20.0), DONE)
+    (call,) = acme.propose(("demo.echo", {"text": "x"}))
+    assert [acme.work(tool.installed_in(worker), call)[0].state for _ in range(3)] == [Progress.IN_FLIGHT] * 3
+    assert (len(tool.sent), row_of(acme, call).claim_epoch) == (1, 1)
+    assert attempt(acme, tool.installed_in(worker), call).outcome_status is OutcomeStatus.SUCCEEDED
+
+
+def keyed(*answers: ToolResult) -> Scripted:
+    """A write whose remote side knows the key."""
+    declared = {"idempotency": IdempotencyClass.CONDITIONALLY_IDEMPOTENT, "passes_idempotency_key": True}
+    return Scripted(DemoExternalWrite.spec.model_copy(update=declared), *answers)
+
+
+@gate("attempts.class")
+@pytest.mark.parametrize("kind", [ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL])
+def test_an_unanswered_write_is_replayed_where_the_remote_side_knows_the_key_and_then_uncertain(
+    acme: Tenancy, worker: Runtime, kind: ToolFailureKind
+) -> None:
+    tool = keyed(failing(kind, f"tool.{kind}"))
+    (held,) = services.propose_step(
+        acme.submission(("demo.external_write", {"line": "x"})), tool.installed_in(acme.runtime)
+    )
+    approve(acme, held)
+    runtime = tool.installed_in(worker)
+    found = [attempt(acme, runtime, held) for _ in range(3)]
+    assert [each.state for each in found] == [Progress.IN_FLIGHT, Progress.IN_FLIGHT, Progress.SETTLED]
+    assert found[-1].outcome_status is OutcomeStatus.UNCERTAIN
+    assert len({context.idempotency_key for _, context in tool.sent}) == 1
 
 
 @gate("attempts.class")

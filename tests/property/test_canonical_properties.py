@@ -5,12 +5,22 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.property.strategies import documents, wild
 from tests.spec.requirements import gate
-from toolsys.domain.canonical import NotCanonical, canonical_bytes, dump, normalize, parse_strict, sha256_hex, tidy
+from toolsys.domain.canonical import (
+    NotCanonical,
+    canonical_bytes,
+    dump,
+    normal_form,
+    normalize,
+    parse_strict,
+    sha256_hex,
+    tidy,
+)
+from toolsys.domain.trust import TrustLevel
 
 
 def recomposed(value: Any, form: str, draw: st.DataObject) -> Any:
@@ -76,6 +86,45 @@ def test_normalizing_twice_changes_nothing(document: Any) -> None:
     once = normalize(document)
     assert normalize(once) == once
     assert dump(normalize(once)) == dump(once)
+
+
+# Everything that the faster writer must leave to the defining one, in documents that are otherwise plain.
+TRICKY = st.sampled_from([
+    1.0, -0.0, 0.0, 5.0, 1e-4, 9.9e-5, 1e-7, 1e15, 999999999999999.9, 1e16, 1e22, 2.0**53, 2**64 - 1, 2**64, 10**30,
+    "e\u0301", "\u0301", '"\u0301', "\\\u0301", "\n\u0301", "<\u0338", "\u0958", "\u2028", "\x7f", "\x00", "\ud800",
+    (1, 2), float("nan"), TrustLevel.USER, b"", {1: 2}, {None: 1},
+    {"e\u0301": 1, "\u00e9": 2}, {"\ufb01": 1, "\U0001f600": 2, "z": 3},
+])  # fmt: skip
+plain = st.recursive(
+    st.integers() | st.floats(1e-5, 1e16) | st.floats(-1e16, -1e-5) | st.text(max_size=8) | TRICKY,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def defined(value: Any) -> tuple[bytes, str] | str:
+    """What normalizing and writing by definition gives."""
+    try:
+        found = normalize(value)
+        return dump(found), json.dumps(found, sort_keys=True)
+    except NotCanonical as refused:
+        return refused.reason
+
+
+def fast(value: Any) -> tuple[bytes, str] | str:
+    try:
+        found, data = normal_form(value)
+        assert canonical_bytes(value) == data
+        return data, json.dumps(found, sort_keys=True)
+    except NotCanonical as refused:
+        return refused.reason
+
+
+@gate("gate.9", "canonical.form")
+@settings(max_examples=200)
+@given(plain | documents | wild)
+def test_the_faster_writer_gives_what_is_defined(value: Any) -> None:
+    assert fast(value) == defined(value)
 
 
 @gate("canonical.strict")

@@ -32,7 +32,7 @@ _GATES: Final = (
     Requirement("gate.4", "TS gate 4", "An outcome serializes to exactly six fields, its message from the table."),
     Requirement("gate.5", "TS gate 5", "No external text appears in the message of any failure path."),
     Requirement("gate.6", "TS gate 6", "The import-boundary walk passes."),
-    Requirement("gate.7", "TS gate 7", "A crash at each of the fourteen steps recovers as the table says.", ISSUE_3),
+    Requirement("gate.7", "TS gate 7", "A crash at each of the fourteen steps recovers as the table says."),
     Requirement("gate.8", "TS gate 8", "Two concurrent submissions of the same call produce one execution."),
     Requirement(
         "gate.9", "TS gate 9", "Canonical form and hash are invariant under key order and Unicode composition."
@@ -92,18 +92,31 @@ _REGISTRY: Final = (
     ),
     Requirement("schemas.closing", "DESIGN §1", "Unknown arguments are refused unless the schema permits them."),
     Requirement("schemas.bounded", "DESIGN §3", "Schemas are bounded in size and depth, patterns in time."),
+    Requirement(
+        "registry.filters", "TS Resolution", "A session is offered what agent, scopes, profile and environment permit."
+    ),
+    Requirement(
+        "registry.availability", "TS Advertisement", "What makes an advertised tool uncallable shows at call time."
+    ),
     Requirement("registry.pinned", "TS Resolution", "A session resolves against exactly the set that it advertised."),
 )
 
 _CALLS: Final = (
     Requirement("canonical.form", "TS canonical form", "Arguments have one canonical form, or are invalid arguments."),
     Requirement("canonical.strict", "DESIGN §1", "What two readers could read differently is refused."),
+    Requirement("canonical.sent", "issue 3", "What is checked, hashed, shown and sent is one document."),
     Requirement("canonical.defaults", "TS canonical form", "Defaults are applied before the hash is taken."),
     Requirement(
         "key.derivation", "TS The key", "The key is the specified hash over its seven inputs; attempts are no input."
     ),
+    Requirement("key.verbatim", "TS The key", "The key is passed on verbatim, only where the operator says."),
     Requirement("key.raw_space", "DESIGN §1", "Arguments without canonical form have a key space of their own."),
     Requirement("key.tenant", "DESIGN §1", "The key is unique per tenant: no tenant can probe another's rows."),
+    Requirement(
+        "arguments.nesting", "DESIGN §1", "Well-formed arguments nested too deeply are the fault of their call alone."
+    ),
+    Requirement("validation.oracle", "issue 3", "Two implementations of JSON Schema agree on what is valid."),
+    Requirement("validation.total", "DESIGN §3", "Whatever a tool returns is judged; checking it never raises."),
     Requirement("validation.masked", "DESIGN §3", "What a validator says never contains the value that it refused."),
     Requirement("pipeline.order", "TS The pipeline", "Fourteen steps in one function, in order, with their commits."),
     Requirement(
@@ -122,6 +135,7 @@ _CALLS: Final = (
     Requirement(
         "dedup.replay", "TS Deduplication", "A terminal row gives its recorded outcome again, without executing."
     ),
+    Requirement("dedup.cases", "TS Deduplication", "A call that is known stands where its row says, in five cases."),
     Requirement("recovery.table", "TS watermark", "What a later worker does is a table of class and watermark."),
     Requirement(
         "recovery.key_place", "DESIGN §4", "Without a way to pass the key, conditional counts as non-idempotent."
@@ -148,6 +162,12 @@ _CALLS: Final = (
     Requirement("parallel.siblings", "TS Parallel calls", "A failing call ends no sibling."),
     Requirement("queue.bells", "DESIGN §13", "A job is its id; what is no bell never stops a worker."),
     Requirement("cancel.call", "DESIGN §6", "A call asked to end sends nothing more."),
+    Requirement("store.contract", "STYLE §8", "The store in memory answers like the real one, point by point."),
+    Requirement("store.lock_order", "DESIGN §4", "Commits, cancellations and decisions never wait in a circle."),
+    Requirement("recovery.older_epoch", "DESIGN §4", "A row of an older database epoch counts as sent until it ends."),
+    Requirement("model.search", "issue 3", "No interleaving of workers and adversary breaks an invariant."),
+    Requirement("model.races", "issue 3", "Each interleaving that the design names a rule for is decided by it."),
+    Requirement("sabotage.planted", "STYLE §8", "Each planted defect applies, and names the tests that turn red."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )
 
@@ -160,6 +180,27 @@ _OUTPUT: Final = (
     ),
     Requirement("output.artifact", "TS Output", "Above the inline ceiling the whole result becomes an artifact first."),
     Requirement("output.ceiling", "TS Output", "Past four times its limit, output is cut and the call has failed."),
+    Requirement(
+        "output.measure", "TS Output", "What is shown fits its budget as JSON; what is captured is counted in UTF-8."
+    ),
+    Requirement("output.structured", "TS Output", "A structured value is bounded by the tool's limit of its own."),
+    Requirement(
+        "output.reader", "TS Output", "A tool that streams past its hard ceiling is cancelled; its partial is kept."
+    ),
+    Requirement("output.invalid", "TS step 11", "A result that does not fit its schema failed, and the tool has run."),
+    Requirement("output.empty", "faults B18", "A result is never shown as empty text; no content says so."),
+    Requirement("output.unkept", "TS Output", "Output that cannot be written or referred to fails; none is dropped."),
+    Requirement("artifact.order", "DESIGN §10", "Bytes are written before their row, and the row before the result."),
+    Requirement("artifact.own", "TS Context", "A result may refer to what its own attempt wrote and to nothing else."),
+    Requirement("artifact.trust", "TS Output", "An artifact inherits the label of its result."),
+    Requirement("artifact.bounded", "issue 3", "What a tool may write is bounded in size, sum and number."),
+    Requirement(
+        "artifact.served", "DESIGN §6", "Adopted artifacts are served to their tenant, inert, checked, with ranges."
+    ),
+    Requirement("artifact.orphans", "DESIGN §10", "Orphans are collected by age; a crash leaves no row without bytes."),
+    Requirement("workspace.beneath", "issue 3", "Nothing outside of a run's workspace is read, written or listed."),
+    Requirement("workspace.bounded", "issue 3", "A workspace is bounded in bytes, entries, depth and names."),
+    Requirement("workspace.whole", "issue 3", "A file is replaced as a whole and durably, or not at all."),
     Requirement("redaction.closed", "DESIGN §8", "Redaction fails closed, and what it returns can be stored."),
     Requirement("sealing.bound", "DESIGN §8", "Sealed bytes open only where they belong, under any key of the ring."),
 )
@@ -181,6 +222,7 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement("approvals.binding", "DESIGN §5", "An approval is bound to everything that it was given for."),
     Requirement("policy.matrix", "DESIGN §5", "The matrix is total, and untrusted content never loosens a verdict."),
     Requirement("policy.golden", "issue Policy", "Every cell of the matrix is in one reviewed file."),
     Requirement("policy.rules", "DESIGN §5", "Block wins, equal rules have no order, loosening needs the profile."),
@@ -197,7 +239,43 @@ _API: Final = (
     Requirement("house.files", "STYLE §2", "Files keep their size, their names and their first words."),
 )
 
-REQUIREMENTS: Final = {row.id: row for row in (*_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API)}
+_EGRESS: Final = (
+    Requirement("egress.destinations", "DESIGN §8", "A destination is on the exact allowlist and has one reading."),
+    Requirement("egress.default_deny", "corpus B53", "Without an egress policy nothing is dialled, tests included."),
+    Requirement("egress.addresses", "DESIGN §8", "An address that is not public is refused, however it is written."),
+    Requirement("egress.pinned", "DESIGN §8", "The address that was checked is dialled; one bad answer refuses all."),
+    Requirement("egress.redirects", "DESIGN §8", "No redirect is followed, not even to the same origin."),
+    Requirement("egress.ambient", "DESIGN §8", "Proxies and passwords of the environment are not used."),
+    Requirement("egress.bounded", "DESIGN §8", "Head, framing, body and time are bounded; no answer is decoded."),
+    Requirement("egress.once", "corpus B33", "A request whose answer was lost is never sent again by the transport."),
+    Requirement("egress.counted", "issue 3", "Each exchange is counted once, by how it ended."),
+    Requirement("web.declared", "TS Names", "web.fetch reads the network under the pinned target, with one GET."),
+    Requirement("web.hosts", "issue 3", "web.fetch exists only where an operator lists hosts, and asks only those."),
+    Requirement("web.text", "issue 3", "Text is returned as received in its charset; what is no text is refused."),
+    Requirement("web.failures", "TS ToolFailureKind", "Each way of not getting a page has its kind and its reason."),
+    Requirement("web.bounded", "TS Output", "What is read past the hard ceiling is kept and the call has failed."),
+)
+
+_FAULTS: Final = (
+    Requirement("faults.b01", "reported fault B01", "A reference that leads nowhere costs its tool alone."),
+    Requirement("faults.b03", "reported fault B03", "A root that is no object schema is refused with that reason."),
+    Requirement("faults.b06", "reported fault B06", "Patterns are those of one named engine; others cost one tool."),
+    Requirement("faults.b08", "reported fault B08", "A schema that holds itself is never expanded, nor recursed into."),
+    Requirement("faults.b10", "reported fault B10", "No pattern and no value pins a core."),
+    Requirement("faults.b11", "reported fault B11", "A remote name is kept as it came; ours is derived."),
+    Requirement("faults.b13", "reported fault B13", "Odd names are stable, and those that become equal are dropped."),
+    Requirement("faults.b15", "reported fault B15", "An error result is not judged by the schema of answers."),
+    Requirement("faults.b18", "reported fault B18", "A result is never shown as empty text."),
+    Requirement("faults.b19", "reported fault B19", "Binary content is an artifact and never cut as text."),
+    Requirement("faults.b21", "reported fault B21", "No character stops a result from being kept."),
+    Requirement("faults.b37", "reported fault B37", "A worker is told of what is committed, and of nothing else."),
+    Requirement("faults.b39", "reported fault B39", "An identity that a caller gives is visible, plain and bounded."),
+    Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
+)
+
+REQUIREMENTS: Final = {
+    row.id: row for row in (*_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API, *_EGRESS, *_FAULTS)
+}
 
 
 def gate[F: Callable[..., object]](*identifiers: str) -> Callable[[F], F]:

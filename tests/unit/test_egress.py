@@ -27,9 +27,7 @@ def test_an_address_that_is_not_public_is_refused_however_it_is_wrapped(address:
     assert (refused.value.reason, refused.value.was_sent) == ("address", False)
 
 
-@pytest.mark.parametrize(
-    "address", ["8.8.8.8", "2001:4860:4860::8888", "[2001:4860:4860::8888]", "::ffff:8.8.8.8", "64:ff9b::808:808"]
-)
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "64:ff9b::808:808"])
 def test_a_public_address_may_be_dialled(address: str) -> None:
     CLOSED.check_address(address)
 
@@ -47,11 +45,11 @@ def test_an_opened_network_admits_its_addresses_and_no_others(address: str) -> N
     [
         ("https://other.example/", "not_allowed"),
         ("https://api.example:8443/", "not_allowed"),
-        ("https://api.example.:443/", "not_allowed"),
+        ("https://api.example.:443/", "malformed"),
         ("https://user:word@api.example/", "userinfo"),
         ("ftp://api.example/", "not_allowed"),
-        ("/relative", "not_allowed"),
-        ("https://[::1", "not_allowed"),
+        ("/relative", "malformed"),
+        ("https://[::1", "malformed"),
         ("http://api.example/", "plain_http"),
     ],
 )

@@ -13,6 +13,12 @@ ARTIFACT = UUID("018f0000-0000-7000-8000-00000000000a")
 ENVELOPE = Envelope(TrustLevel.EXTERNAL_UNTRUSTED, "mcp.acme.read", ("n1", "n2"))
 
 
+def escaped(text: str) -> int:
+    """Counted one character at a time, by the JSON standard's own table."""
+    short = dict.fromkeys('"\\\b\f\n\r\t', 2)
+    return sum(short.get(each, 6 if each < " " else len(each.encode())) for each in text)
+
+
 @gate("output.excerpt")
 @pytest.mark.parametrize(
     ("text", "limit", "first", "last"),
@@ -42,10 +48,38 @@ def test_a_long_text_keeps_sixty_and_twenty_percent() -> None:
 def test_a_small_budget_shrinks_head_and_tail_to_make_room_for_the_reference() -> None:
     line = excerpt.elision_line(10_000, ARTIFACT)
     sizes = {}
-    for extra in (1, 2, 3, 100, 200):
+    for extra in (3, 4, 5, 100, 200):
         cut = excerpt.excerpt("x" * 10_000, budget_bytes=len(line) + extra, artifact_id=ARTIFACT)
-        sizes[extra] = None if cut is None else (len(cut.head), len(cut.tail), len(cut.plain()) <= len(line) + extra)
-    assert sizes == {1: None, 2: (0, 0, True), 3: (0, 1, True), 100: (73, 25, True), 200: (148, 50, True)}
+        sizes[extra] = (
+            None if cut is None else (len(cut.head), len(cut.tail), escaped(cut.plain()) <= len(line) + extra)
+        )
+    assert sizes == {3: None, 4: (0, 0, True), 5: (0, 1, True), 100: (72, 24, True), 200: (147, 49, True)}
+
+
+@gate("output.measure")
+@pytest.mark.parametrize(
+    "text", ["x", "\n", '"', "\\", "\0", "\x1f\n", "é", '"😀', 'a"\n€', "\N{RIGHT-TO-LEFT OVERRIDE}", "\x7f"], ids=repr
+)
+@pytest.mark.parametrize("budget", [100, 101, 257, 1_024, 4_096])
+def test_what_json_makes_of_a_text_never_passes_its_budget(text: str, budget: int) -> None:
+    cut = excerpt.excerpt(text * 8_000, budget_bytes=budget, artifact_id=ARTIFACT)
+    assert cut is not None
+    assert escaped(cut.plain()) <= budget
+    assert (text * 8_000).startswith(cut.head)
+    assert (text * 8_000).endswith(cut.tail)
+    kept = len((cut.head + cut.tail).encode())
+    assert cut.elision == excerpt.elision_line(len((text * 8_000).encode()) - kept, ARTIFACT), "counted in the artifact"
+
+
+@gate("output.measure")
+@pytest.mark.parametrize("text", ["a\nb", "\n\n\n", '""""', "é\0é", "😀\\"])
+@pytest.mark.parametrize("limit", range(14))
+def test_the_longest_prefix_and_suffix_that_fit_are_kept(text: str, limit: int) -> None:
+    first, last = excerpt.escaped_head(text, limit), excerpt.escaped_tail(text, limit)
+    fitting = [size for size in range(len(text) + 1) if escaped(text[:size]) <= limit]
+    assert first == text[: max(fitting)]
+    fitting = [size for size in range(len(text) + 1) if escaped(text[len(text) - size :]) <= limit]
+    assert last == text[len(text) - max(fitting) :]
 
 
 @gate("output.envelope")

@@ -1,11 +1,16 @@
 """The key: known answers, so that no change of the derivation goes unseen."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
+from mcpcatalog.remote import KeyPlace, ServerConfig, Transport
+from mcpcatalog.tool import Connections, McpTool
 from tests.spec.requirements import gate
+from tests.unit.specs import spec
+from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.idempotency import idempotency_key, raw_arguments_hash
 
 CALL: dict[str, Any] = {
@@ -16,11 +21,12 @@ CALL: dict[str, Any] = {
     "tool_version": "9d02f1",
     "arguments_hash": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
 }
+KEY = "6d74104348ab6a53d814544579d7a423b5131131a4ef227c720a938cc10ab14b"
 
 
 @gate("key.derivation")
 def test_a_known_call_has_its_known_key() -> None:
-    assert idempotency_key(**CALL) == "6d74104348ab6a53d814544579d7a423b5131131a4ef227c720a938cc10ab14b"
+    assert idempotency_key(**CALL) == KEY
 
 
 @gate("key.derivation")
@@ -38,6 +44,36 @@ def test_a_known_call_has_its_known_key() -> None:
 )
 def test_every_input_changes_the_key(changes: dict[str, Any]) -> None:
     assert idempotency_key(**{**CALL, **changes}) != idempotency_key(**CALL)
+
+
+@gate("key.derivation")
+@pytest.mark.parametrize("name", ["call_id", "tool_name", "tool_version"])
+def test_no_input_can_be_joined_to_its_neighbour(name: str) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        idempotency_key(**{**CALL, name: f"{CALL[name]}\0x"})
+
+
+@gate("key.verbatim")
+@pytest.mark.parametrize(
+    ("place", "arguments", "meta", "headers"),
+    [
+        (KeyPlace.NONE, {}, {}, {}),
+        (KeyPlace.ARGUMENT, {"dedup": KEY}, {}, {}),
+        (KeyPlace.META, {}, {"dedup": KEY}, {}),
+        (KeyPlace.HEADER, {}, {}, {"dedup": KEY}),
+    ],
+)
+def test_the_key_is_passed_verbatim_where_the_operator_says(
+    place: KeyPlace, arguments: dict[str, str], meta: dict[str, str], headers: dict[str, str]
+) -> None:
+    server = ServerConfig("acme", "crm", Transport.HTTP, "https://x/mcp", key_place=place, key_name="dedup")
+    tool = McpTool(spec(), server, "create", cast("Connections", None))
+    context = SimpleNamespace(invocation_id=UUID(int=1), idempotency_key=KEY, timeout_seconds=1.0)
+    given: dict[str, Any] = {"a": 1}
+    sent = tool._call(given, cast("ToolExecutionContext", context))
+    assert (sent.arguments, dict(sent.headers)) == ({"a": 1, **arguments}, headers)
+    assert {name: value for name, value in sent.meta.items() if name == "dedup"} == meta
+    assert given == {"a": 1}, "what was approved and recorded does not change"
 
 
 @gate("key.raw_space")

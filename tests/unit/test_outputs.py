@@ -1,5 +1,6 @@
 """What is kept inline, what becomes an artifact, what a model is shown."""
 
+import json
 from typing import Any
 
 import pytest
@@ -72,19 +73,22 @@ def test_above_the_inline_ceiling_the_whole_becomes_an_artifact_and_the_model_se
     assert found.payload["content"] == [{"type": "text", "text": whole}], (
         "canonical content stays whole within its limit"
     )
-    assert found.payload["context_content"] == f"{'h' * 234}\n{elision_line(588, ARTIFACT_ID)}\n{'t' * 78}"
+    assert found.payload["context_content"] == f"{'h' * 232}\n{elision_line(590, ARTIFACT_ID)}\n{'t' * 78}"
     assert (found.truncated, found.artifact_id, found.output_bytes) == (True, ARTIFACT_ID, 900)
     assert len(found.payload["context_content"].encode()) <= 400
 
 
 @gate("output.artifact")
-def test_above_the_tool_s_own_limit_the_canonical_content_is_an_excerpt_too() -> None:
+def test_above_the_tool_s_own_limit_the_canonical_content_is_an_excerpt_of_that_size() -> None:
     artifacts = KeptArtifacts()
-    found = bound(text("x" * 1_500, structured={"a": 1}), artifacts)
-    assert artifacts.saved == [(b"x" * 1_500, TrustLevel.INTERNAL_TOOL)]
-    assert found.payload["content"] == [{"type": "text", "text": found.payload["context_content"]}]
-    assert found.payload["structured"] is None
-    assert (found.outcome_status, found.output_bytes) == (OutcomeStatus.SUCCEEDED, 1_500)
+    found = bound(text("h" * 1_000 + "t" * 1_000, structured={"exit_code": 1}), artifacts)
+    assert artifacts.saved == [(b"h" * 1_000 + b"t" * 1_000, TrustLevel.INTERNAL_TOOL)]
+    assert found.payload["content"] == [
+        {"type": "text", "text": f"{'h' * 600}\n{elision_line(1_200, ARTIFACT_ID)}\n{'t' * 200}"}
+    ]
+    assert len(found.payload["context_content"]) <= 400
+    assert found.payload["structured"] == {"exit_code": 1}, "validated results remain available"
+    assert (found.outcome_status, found.output_bytes) == (OutcomeStatus.SUCCEEDED, 2_000)
 
 
 @gate("output.ceiling")
@@ -164,7 +168,7 @@ def test_a_large_external_result_is_two_closed_envelopes_around_our_line() -> No
     shown = bound(text("x" * 900), output_trust=TrustLevel.EXTERNAL_UNTRUSTED).payload["context_content"].split("\n")
     assert [line for line in shown if not line.startswith("x")] == [
         '<external trust="external_untrusted" source="math.evaluate" nonce="n1">', '</external nonce="n1">',
-        elision_line(588, ARTIFACT_ID),
+        elision_line(590, ARTIFACT_ID),
         '<external trust="external_untrusted" source="math.evaluate" nonce="n2">', '</external nonce="n2">',
     ]  # fmt: skip
 
@@ -180,6 +184,19 @@ def test_text_that_cannot_be_encoded_is_kept_as_far_as_it_can(size: int) -> None
 def test_structured_values_are_measured_where_there_is_no_text() -> None:
     found = bound(ToolResult(ok=True, structured={"a": float("nan"), "b": "é"}))
     assert (found.payload["context_content"], found.output_bytes) == ('{"a":null,"b":"é"}', 19)
+
+
+@gate("output.measure")
+@pytest.mark.parametrize("character", ["\n", '"', "\\", "\x01", "é", "x"])
+@pytest.mark.parametrize("count", [100, 390, 400, 900, 4_000])
+def test_what_a_model_is_shown_fits_its_budget_as_json(character: str, count: int) -> None:
+    artifacts = KeptArtifacts()
+    found = bound(text(character * count), artifacts, maximum_output_bytes=10_000)
+    shown = json.dumps(found.payload["context_content"], ensure_ascii=False).encode()
+    assert len(shown) - 2 <= 400
+    assert found.output_bytes == len((character * count).encode()), "what is captured is counted as it is"
+    assert found.truncated is (len(json.dumps(character * count, ensure_ascii=False).encode()) - 2 > 400)
+    assert found.payload["content"] == [{"type": "text", "text": character * count}]
 
 
 def test_an_ending_without_a_result_says_nothing_but_its_code() -> None:

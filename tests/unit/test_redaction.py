@@ -90,6 +90,42 @@ def test_card_numbers_written_as_numbers_are_replaced() -> None:
     assert redact([4111111111111111, -4111111111111111, 4111111111111112]) == [MARK, MARK, 4111111111111112]
 
 
+@gate("redaction.closed")
+@pytest.mark.parametrize(
+    "number",
+    [4155552671, 14155552671, 442071838750, 4915112345678, 33612345678, 919876543210, 861381234567890,
+     14155552671.0, 4111111111111111.0, -14155552671],
+)  # fmt: skip
+def test_phone_and_card_numbers_sent_as_numbers_are_replaced(number: float) -> None:
+    assert redact({"contacts": [{"n": number}]}) == {"contacts": [{"n": MARK}]}
+
+
+@pytest.mark.parametrize(
+    "number",
+    [1764489900, 1764489900123, 1764489900123456, 1234567890123, 999_999_999, 10**9, 10**15, 2**63, 10**400,
+     3.5e10 + 0.5, 0, -1, 1155552671],
+)  # fmt: skip
+def test_moments_counts_and_long_identifiers_are_left_alone(number: float) -> None:
+    assert redact([number]) == [number]
+
+
+@gate("redaction.closed")
+@pytest.mark.parametrize("name", ["phone", "phoneNumber", "mobile_no", "tel", "home-tel", "fax", "MSISDN", "whatsapp"])
+@pytest.mark.parametrize("value", [5552671, "5552671", "555 26 71", 1155552671, [5552671], {"work": ["5552671"]}])
+def test_a_member_that_sounds_like_a_phone_loses_its_numbers(name: str, value: Any) -> None:
+    found = json.dumps(redact({name: value, "city": "Berlin"}))
+    assert MARK in found
+    assert "71" not in found
+    assert "Berlin" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("phone", None), ("has_phone", True), ("phone_type", "home"), ("hotel", 5552671), ("cells", 42)]
+)
+def test_what_only_sounds_like_a_phone_stays(name: str, value: Any) -> None:
+    assert redact({name: value}) == {name: value}
+
+
 def test_keys_are_searched_too() -> None:
     assert redact({"jane@example.org": 1}) == {MARK: 1}
 

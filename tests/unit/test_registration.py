@@ -25,8 +25,11 @@ MCP: dict[str, Any] = {
     "name": "mcp.acme.read",
     "source": ToolSource.MCP,
     "server_id": "acme",
+    "target_kind": "mcp",
     "output_trust": TrustLevel.EXTERNAL_UNTRUSTED,
 }
+DEVICE: dict[str, Any] = {**MCP, "name": "device.ring", "source": ToolSource.DEVICE, "server_id": None,
+                          "device_id": "phone", "target_kind": "device"}  # fmt: skip
 CONTROL: dict[str, Any] = {"name": "tool.call", "kind": ToolKind.CONTROL}
 WEB: dict[str, Any] = {
     "name": "web.fetch",
@@ -51,7 +54,9 @@ def reasons(**changes: Any) -> list[str]:
 
 @gate("gate.1")
 @pytest.mark.parametrize(
-    "declared", [{}, MCP, CONTROL, WEB, UNSUBSCRIBE], ids=["builtin", "mcp", "control", "web", "unsub"]
+    "declared",
+    [{}, MCP, DEVICE, CONTROL, WEB, UNSUBSCRIBE],
+    ids=["builtin", "mcp", "device", "control", "web", "unsub"],
 )
 def test_a_spec_that_keeps_every_rule_is_accepted(declared: dict[str, Any]) -> None:
     assert reasons(**declared) == []
@@ -71,6 +76,16 @@ def test_a_spec_that_keeps_every_rule_is_accepted(declared: dict[str, Any]) -> N
         ({**MCP, "name": "mcp.other.read"}, "name.server_prefix"),
         ({**MCP, "name": "mcp.acme"}, "name.server_prefix"),
         ({**MCP, "server_id": None}, "name.server_prefix"),
+        ({**MCP, "name": "mcp.acme.b.read"}, "name.server_prefix"),
+        ({**MCP, "name": "mcp.acme.b.read", "server_id": "acme.b"}, "name.server_prefix"),
+        ({**MCP, "name": "mcp.acme." + "x" * 49}, "name.remote_length"),
+        ({"name": "workspace.write_text", "source": ToolSource.SANDBOX}, "name.foreign_domain"),
+        ({"server_id": "acme"}, "owner.foreign"),
+        ({"device_id": "phone"}, "owner.foreign"),
+        ({**DEVICE, "device_id": None}, "owner.device"),
+        ({"target_kind": "mcp"}, "target.source"),
+        ({**MCP, "target_kind": "device"}, "target.source"),
+        ({"target_kind": "mainframe"}, "target.unknown"),
         ({"maximum_output_bytes": CEILING + 1}, "limits.output_ceiling"),
         ({"maximum_output_bytes": 0}, "limits.output_ceiling"),
         ({"timeout_seconds": 0}, "limits.timeout"),
@@ -118,7 +133,7 @@ def test_an_output_limit_above_the_ceiling_is_refused_and_not_clamped() -> None:
         ({**CONTROL, "idempotency": IdempotencyClass.CONDITIONALLY_IDEMPOTENT}, ["control.idempotency"]),
         ({**CONTROL, "idempotency": IdempotencyClass.NON_IDEMPOTENT}, ["control.idempotency"]),
         ({**CONTROL, "target_kind": "sandbox"}, ["control.target"]),
-        ({**CONTROL, "source": ToolSource.SANDBOX}, ["control.target"]),
+        ({**CONTROL, "source": ToolSource.SANDBOX}, ["name.foreign_domain", "control.target"]),
     ],
 )  # fmt: skip
 def test_control_tools_are_a_closed_set_in_process_without_effects(changes: dict[str, Any], found: list[str]) -> None:
@@ -133,7 +148,7 @@ def test_control_tools_are_a_closed_set_in_process_without_effects(changes: dict
         ({**WEB, "side_effect": SideEffectClass.EXTERNAL_WRITE}, ["target.pin"]),
         ({**WEB, "idempotency": IdempotencyClass.IDEMPOTENT}, ["target.pin"]),
         ({**WEB, "output_trust": TrustLevel.INTERNAL_TOOL}, ["target.pin"]),
-        ({**WEB, "source": ToolSource.SANDBOX}, ["target.pin"]),
+        ({**WEB, "source": ToolSource.SANDBOX}, ["name.foreign_domain", "target.pin"]),
         ({**UNSUBSCRIBE, "name": "email.context"}, ["target.pin"]),
         ({**UNSUBSCRIBE, "target_kind": "in_process"}, ["target.name"]),
         ({**UNSUBSCRIBE, "risk": RiskLevel.HIGH}, ["target.pin"]),

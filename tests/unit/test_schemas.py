@@ -85,7 +85,9 @@ DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
         ({"allOf": [{}]}, {"unevaluatedProperties": False}),
         ({"$ref": "#/$defs/a", "$defs": {"a": {}}}, {"unevaluatedProperties": False}),
         ({"if": {}}, {"unevaluatedProperties": False}),
-        ({**DRAFT_7, "oneOf": [{}]}, {}),
+        ({**DRAFT_7, "oneOf": [{}]}, {"propertyNames": {"allOf": [True, {"anyOf": [{"enum": []}]}]}}),
+        ({**DRAFT_7, "$ref": "#/definitions/a"}, {}),
+        ({**DRAFT_7, "anyOf": [{"additionalProperties": {}}]}, {}),
         ({"additionalProperties": True}, {}),
         ({"additionalProperties": {"type": "string"}}, {}),
         ({"allOf": [{}], "unevaluatedProperties": True}, {}),
@@ -97,3 +99,23 @@ def test_a_root_that_says_nothing_of_unknown_properties_refuses_them(
     before = json.dumps(schema)
     assert closed(schema) == {**schema, **added}
     assert json.dumps(schema) == before
+
+
+@gate("schemas.no_remote")
+@pytest.mark.parametrize(
+    ("inner", "defect"),
+    [({"$id": "https://x/y"}, "a document inside the document ($id)"), ({"$id": "#a"}, None),
+     ({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "a document inside the document ($schema)")],
+)  # fmt: skip
+def test_references_mean_one_document_only(inner: dict[str, Any], defect: str | None) -> None:
+    assert schema_defect({"$id": "https://x/root", "$defs": {"a": inner}}) == defect
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [("#", "root"), ("#/a/0/b", 1), ("#/c~1d", 2), ("#/e~0f", 3), ("#/g%20h", 4), ("#/a/1", None), ("#/a/x", None),
+     ("#/a/0/b/c", None), ("#anchor", None), ("#/", 5)],
+)  # fmt: skip
+def test_a_pointer_leads_to_its_place_or_nowhere(reference: str, found: Any) -> None:
+    document = {"a": [{"b": 1}], "c/d": 2, "e~f": 3, "g h": 4, "": 5}
+    assert schemas.pointed(document, reference) == (document if found == "root" else found)

@@ -19,6 +19,14 @@ from toolsys.validation import (
 )
 
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+# Each property is known to another part of it.
+COMPOSED: dict[str, Any] = {
+    "properties": {"a": {}},
+    "anyOf": [{"properties": {"b": {}}}, {"$ref": "#/definitions/d", "properties": {"ignored": {}}}],
+    "if": {"required": ["c"]},
+    "then": {"properties": {"c": {}}, "patternProperties": {"^x": {}}},
+    "definitions": {"d": {"properties": {"d": {}}}},
+}
 
 
 class Listener:
@@ -88,6 +96,11 @@ def test_no_schema_ever_opens_a_connection(listener: Listener) -> None:
         ({"allOf": [{"properties": {"a": {}}}]}, {"a": 1}, []),
         ({"allOf": [{"properties": {"a": {}}}]}, {"b": 1}, [""]),
         ({**DRAFT_7, "properties": {"a": {}}}, {"b": 1}, [""]),
+        ({**DRAFT_7, **COMPOSED}, {"a": 1, "b": 2, "c": 3, "x1": 4, "d": 5}, []),
+        ({**DRAFT_7, **COMPOSED}, {"z": 1}, [""]),
+        ({**DRAFT_7, **COMPOSED, "propertyNames": {"maxLength": 1}}, {"x1": 1}, [""]),
+        ({**DRAFT_7, "oneOf": [{"additionalProperties": True}]}, {"z": 1}, []),
+        ({**DRAFT_7, "oneOf": [{}]}, {"z": 1}, [""]),
         ({"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {}, [""]),
         ({"properties": {"a/b": {"properties": {"c~d": {"type": "integer"}}}}}, {"a/b": {"c~d": "x"}}, ["/a~1b/c~0d"]),
         ({"properties": {"a": {"items": {"type": "integer"}}}}, {"a": [1, "x"]}, ["/a/1"]),
@@ -167,3 +180,48 @@ def test_an_output_schema_is_as_open_as_its_author_wrote_it() -> None:
     assert output_errors(schema, {"a": 1, "b": 2}) == []
     assert [error.pointer for error in output_errors(schema, {"a": "x"})] == ["/a"]
     assert [error.pointer for error in output_errors(schema, None)] == [""]
+
+
+@gate("schemas.bounded")
+@pytest.mark.parametrize("levels", [65, 66, 200, 100_000])
+def test_what_is_nested_deeper_than_a_canonical_document_is_not_handed_to_the_engine(levels: int) -> None:
+    """It recurses on the machine's stack: a hundred thousand levels would end the process."""
+    document: Any = "leaf"
+    for _ in range(levels - 1):
+        document = [document]
+    schema = {"anyOf": [{"type": "string"}, {"items": {"$ref": "#"}}]}
+    assert [error.message for error in output_errors(schema, document)] == (
+        ["nested too deeply, or too large"] if levels > 65 else []
+    )
+
+
+@gate("validation.total")
+@pytest.mark.parametrize("schema", [{"$ref": "https://x/y"}, {"type": "nothing"}, {"pattern": "("}, {"$schema": "x"}])
+def test_an_output_schema_that_cannot_be_used_is_an_error_of_the_answer(schema: dict[str, Any]) -> None:
+    assert [error.message for error in output_errors(schema, {})] == ["the output schema of this tool cannot be used"]
+
+
+def test_a_compiled_schema_is_kept_by_identity_and_by_content() -> None:
+    schema = {"properties": {"a": {"type": "integer"}}}
+    assert compile_schema(schema) is compile_schema(schema) is compile_schema(dict(schema))
+    assert compile_schema(schema) is not compile_schema(schema, close=False)
+
+
+def test_formats_are_notes_in_every_dialect() -> None:
+    declared = {"properties": {"a": {"format": "ipv4"}}}
+    assert argument_errors(declared, {"a": "x"}) == argument_errors({**DRAFT_7, **declared}, {"a": "x"}) == []
+
+
+@gate("schemas.no_remote")
+def test_a_schema_that_does_not_compile_says_where() -> None:
+    with pytest.raises(UnusableSchema, match=r"^/properties/a/type: "):
+        compile_schema({"properties": {"a": {"type": "strin"}}})
+    with pytest.raises(UnusableSchema, match=r"^/properties/a~1b/pattern: "):
+        compile_schema({"properties": {"a/b": {"pattern": "(?=a)"}}})
+
+
+@gate("validation.total")
+@pytest.mark.parametrize("value", [{1: 2}, b"x", {"a": {1}}, {"\ud800": 1}, object()])
+def test_what_is_no_json_is_an_error_of_the_answer(value: Any) -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    assert [error.message for error in output_errors(schema, value)] == ["not a JSON value"]

@@ -25,12 +25,14 @@ OUTCOME: Final = _object({
     "status": {"type": "string", "enum": [status.value for status in OutcomeStatus]}, "action": TEXT,
     "reason_code": TEXT, "message": TEXT, "retryable": FLAG, "remediation": TEXT,
 })  # fmt: skip
+REFERENCE: Final = _object({"artifact_id": ID, "media_type": TEXT, "size_bytes": {"type": "integer"}, "sha256": TEXT})
 _CALL_PROPERTIES: Final[Schema] = {
     "call_id": TEXT, "invocation_id": ID, "run_id": ID, "step_number": {"type": "integer"}, "name": TEXT,
     "status": {"type": "string", "enum": [*(status.value for status in InvocationStatus), "not_started"]},
     "outcome": {"anyOf": [OUTCOME, {"type": "null"}]}, "content": {"type": "array", "items": ANY_OBJECT},
     "context_content": TEXT, "structured": {}, "output_trust": MAYBE_TEXT, "truncated": FLAG,
-    "artifact_id": MAYBE_ID, "approval_id": MAYBE_ID, "is_replay": FLAG, "idempotency_key": TEXT,
+    "artifact_id": MAYBE_ID, "artifacts": {"type": "array", "items": REFERENCE},
+    "approval_id": MAYBE_ID, "is_replay": FLAG, "idempotency_key": TEXT,
     "attempt_number": {"type": "integer"}, "effect_sent": FLAG, "created_at": TIME, "started_at": MAYBE_TIME,
     "completed_at": MAYBE_TIME,
 }  # fmt: skip
@@ -42,6 +44,10 @@ PROBLEM: Final = _object({
     "errors": {"type": "array", "items": _object({"pointer": TEXT, "message": TEXT})},
 })  # fmt: skip
 ANSWERS: Final[dict[str, Schema]] = {
+    "Artifact": _object({
+        "id": ID, "invocation_id": ID, "run_id": ID, "media_type": TEXT, "size_bytes": {"type": "integer"},
+        "sha256": TEXT, "trust": TEXT, "created_at": TIME,
+    }),
     "Call": CALL,
     "CallPage": _object({"data": {"type": "array", "items": CALL}, "has_more": FLAG, "next_cursor": MAYBE_TEXT}),
     "Step": _object({

@@ -32,6 +32,14 @@ PREFER: Final = [
     )
 ]
 
+RANGE: Final = [
+    OpenApiParameter("Range", OpenApiTypes.STR, OpenApiParameter.HEADER, description="One range: `bytes=0-1023`, "
+                     "`bytes=1024-` or `bytes=-512`; several, or another unit, are ignored"),
+    OpenApiParameter("If-Range", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag for which `Range` is "
+                     "meant; another one answers with the whole"),
+    OpenApiParameter("If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="ETags already held"),
+]  # fmt: skip
+
 
 class BearerKey(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Tells the document how a key is sent."""
@@ -60,6 +68,23 @@ def operation(
     return extend_schema(
         summary=summary, request=body, responses=responses, parameters=[*(query or []), *(headers or [])]
     )
+
+
+def download(summary: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Describe an operation that answers with bytes, whole or a range of them."""
+    said = {
+        200: "The whole content, as an attachment", 206: "The range that was asked for",
+        304: "What is held is current", 416: "Problem",
+    }  # fmt: skip
+    responses: dict[Any, Any] = {
+        (code, "application/octet-stream"): OpenApiResponse(OpenApiTypes.BINARY, said[code]) for code in (200, 206)
+    }
+    responses |= {304: OpenApiResponse(description=said[304])}
+    responses |= {
+        (code, "application/problem+json"): OpenApiResponse(_named("Problem"), "Problem")
+        for code in (*_PROBLEMS, 416, 500)
+    }
+    return extend_schema(summary=summary, request=None, responses=responses, parameters=RANGE)
 
 
 def _named(name: str) -> dict[str, str]:

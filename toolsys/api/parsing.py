@@ -14,6 +14,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 from django.http.request import RawPostDataException, UnreadablePostError
 
+from toolsys.api.nesting import shallow
 from toolsys.domain import canonical, idempotency
 from toolsys.domain.canonical import NotCanonical
 from toolsys.problems import Problem
@@ -109,7 +110,7 @@ def _tolerant(raw: bytes) -> Any:
         object_pairs_hook=_pairs, parse_constant=lambda _: _BAD, parse_float=_float, parse_int=_int
     )
     try:
-        return decoder.decode(raw.decode("utf-8"))
+        return decoder.decode(shallow(raw.decode("utf-8")))
     except (ValueError, RecursionError):
         raise Problem("request.malformed") from None
 

@@ -10,7 +10,7 @@ from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import InvocationStatus
 from toolsys.dryruns import Foreseen
 from toolsys.models import AgentSession, Run
-from toolsys.selectors import CallView
+from toolsys.selectors import ArtifactView, CallView
 
 FORMATS: Final = ("native", "mcp", "openai", "anthropic")
 MAXIMUM_ALIAS: Final = 64
@@ -88,10 +88,18 @@ def call(view: CallView, *, is_replay: bool = False) -> JsonObject:
         "name": view.tool_name, "status": view.status, "outcome": view.outcome_fields(),
         "content": payload.get("content", []), "context_content": payload.get("context_content", ""),
         "structured": payload.get("structured"), "output_trust": view.output_trust, "truncated": view.truncated,
-        "artifact_id": view.artifact_id, "approval_id": view.approval_id, "is_replay": is_replay,
+        "artifact_id": view.artifact_id, "artifacts": payload.get("artifacts", []),
+        "approval_id": view.approval_id, "is_replay": is_replay,
         "idempotency_key": view.idempotency_key, "attempt_number": view.attempt_number,
         "effect_sent": view.effect_sent, "created_at": view.created_at, "started_at": view.started_at,
         "completed_at": view.completed_at,
+    }  # fmt: skip
+
+
+def artifact(view: ArtifactView) -> JsonObject:
+    return {
+        "id": view.id, "invocation_id": view.invocation_id, "run_id": view.run_id, "media_type": view.media_type,
+        "size_bytes": view.size_bytes, "sha256": view.sha256, "trust": view.trust, "created_at": view.created_at,
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from toolsys.api import documents, problems, views_calls, views_sessions
+from toolsys.api import documents, problems, views_artifacts, views_calls, views_sessions
 
 urlpatterns = [
     path("sessions", views_sessions.Sessions.as_view()),
@@ -16,6 +16,8 @@ urlpatterns = [
     path("runs/<uuid:run_id>/invocations", views_calls.RunInvocations.as_view()),
     path("invocations/<uuid:invocation_id>", views_calls.Invocation.as_view()),
     path("invocations/<uuid:invocation_id>/cancel", views_calls.CancelInvocation.as_view(), name="cancel-call"),
+    path("artifacts/<uuid:artifact_id>", views_artifacts.Artifact.as_view()),
+    path("artifacts/<uuid:artifact_id>/content", views_artifacts.ArtifactContent.as_view()),
     path("openapi.json", documents.openapi, name="openapi"),
     path("docs", documents.Docs.as_view(url_name="openapi"), name="docs"),
     re_path(r"^[\s\S]*$", problems.not_found),

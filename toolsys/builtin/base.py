@@ -30,6 +30,6 @@ def succeeded(structured: JsonObject, text: str | None = None) -> ToolResult:
     return ToolResult(ok=True, content=(TextPart(text=shown),), structured=structured)
 
 
-def failed(kind: ToolFailureKind, detail: str, external_text: str | None = None) -> ToolResult:
-    failure = ToolFailure(kind=kind, reason_code=f"tool.{kind}", detail=detail, external_text=external_text)
-    return ToolResult(ok=False, failure=failure)
+def failed(kind: ToolFailureKind, detail: str, external_text: str | None = None, **more: Any) -> ToolResult:
+    given = {"reason_code": f"tool.{kind}", "external_text": external_text, **more}
+    return ToolResult(ok=False, failure=ToolFailure(kind=kind, detail=detail, **given))

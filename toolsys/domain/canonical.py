@@ -11,9 +11,15 @@ import math
 import unicodedata
 from typing import Any, Final, NoReturn
 
+from jsonschema_rs.canonical.json import to_string
+
 MAXIMUM_DEPTH: Final = 64
 _INTEGER_LIMIT: Final = 1 << 64
 _EXACT_FLOAT: Final = float(1 << 53)
+# Between these every writer of shortest round-trip numbers writes the same characters.
+_PLAIN_FLOATS: Final = (1e-4, 1e15)
+_PLAIN_SCALARS: Final = frozenset({str, bool, type(None)})
+_CONTAINERS: Final = frozenset({dict, list})
 
 
 class NotCanonical(ValueError):
@@ -54,7 +60,22 @@ def dump(value: Any) -> bytes:
 
 
 def canonical_bytes(value: Any) -> bytes:
-    return dump(normalize(value))
+    """Raises: NotCanonical."""
+    found = _written(value)
+    return dump(normalize(value)) if found is None else found[0]
+
+
+def normal_form(value: Any) -> tuple[Any, bytes]:
+    """Return the normalized value and its canonical bytes: what is sent and what is hashed are one document.
+
+    Raises: NotCanonical.
+    """
+    found = _written(value)
+    if found is None:
+        normalized = normalize(value)
+        return normalized, dump(normalized)
+    data, is_same = found
+    return (value if is_same else json.loads(data)), data
 
 
 def tidy(value: Any, depth: int = 1) -> Any:
@@ -81,6 +102,53 @@ def sha256_hex(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def _written(value: Any) -> tuple[bytes, bool] | None:
+    """Return the canonical bytes of a value that is in normal form as it came, and whether its numbers are too.
+
+    Most are, up to whole numbers written as floats. They are only looked at, and written by a faster writer.
+    """
+    is_same = _look([value], 0)
+    if is_same is None:
+        return None
+    try:
+        text = to_string(value)
+    except ValueError:
+        return None
+    # What JSON escapes composes with nothing, so that normal text has only normal strings in it.
+    is_normal = text.isascii() or unicodedata.is_normalized("NFC", text)
+    return (text.encode(), is_same) if is_normal else None
+
+
+def _look(container: Any, depth: int) -> bool | None:
+    """Return whether normalizing leaves every number as it is; None where only `normalize` can say what comes out.
+
+    It looks at types exactly and never at text: this is the hot loop.
+    """
+    if depth > MAXIMUM_DEPTH:
+        return None
+    is_same = True
+    for member in container.values() if type(container) is dict else container:
+        kind = type(member)
+        if kind in _PLAIN_SCALARS:
+            continue
+        if kind is int:
+            found = -_INTEGER_LIMIT < member < _INTEGER_LIMIT or None
+        elif kind is float:
+            found = _look_at_number(member)
+        else:
+            found = _look(member, depth + 1) if kind in _CONTAINERS else None
+        if found is None:
+            return None
+        is_same = is_same and found
+    return is_same
+
+
+def _look_at_number(value: float) -> bool | None:
+    if _PLAIN_FLOATS[0] <= abs(value) < _PLAIN_FLOATS[1]:
+        return not value.is_integer()
+    return False if value == 0 and math.copysign(1.0, value) > 0 else None
+
+
 def _normalize(value: Any, depth: int) -> Any:  # noqa: C901 - one branch a JSON type, on the hot path
     if isinstance(value, str):
         return _text(value)
@@ -104,7 +172,9 @@ def _normalize(value: Any, depth: int) -> Any:  # noqa: C901 - one branch a JSON
     raise NotCanonical("syntax")
 
 
-def _text(value: str) -> str:
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise NotCanonical("syntax")
     if value.isascii():
         return value
     try:
@@ -140,4 +210,6 @@ def _parse_integer(literal: str) -> int:
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_parse_integer)
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
+)

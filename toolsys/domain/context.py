@@ -28,14 +28,42 @@ class ExecutionTarget:
     server_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WorkspaceFile:
+    """A part of a file: the bytes that were read from `offset` on, and how large the whole is."""
+
+    data: bytes
+    offset: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceEntry:
+    """`kind` is file, directory or other; what is neither can be seen and not opened."""
+
+    path: str
+    kind: str
+    size_bytes: int
+
+
+class WorkspaceRefused(Exception):
+    """The path or its target is not usable. `reason` is one of ours: not_found, path, kind, name_taken, full."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class WorkspaceHandle(Protocol):
-    """The run's private folder; paths are relative and cannot leave it."""
+    """The run's private folder; paths are relative and cannot leave it. All raise WorkspaceRefused."""
 
-    def read_bytes(self, path: str, limit: int) -> bytes: ...
+    def read_bytes(self, path: str, *, offset: int, limit: int) -> WorkspaceFile: ...
 
-    def write_bytes(self, path: str, data: bytes) -> int: ...
+    def write_bytes(self, path: str, data: bytes) -> bool:
+        """Replace the file as a whole, or make it; return whether it is new."""
 
-    def list_paths(self, path: str) -> list[str]: ...
+    def list_entries(self, path: str, *, depth: int, limit: int) -> tuple[list[WorkspaceEntry], bool]:
+        """Return entries in order, and whether there are more than `limit`."""
 
 
 class ArtifactWriter(Protocol):

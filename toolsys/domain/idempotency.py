@@ -15,8 +15,13 @@ RAW_KEY_SPACE: Final = "veetbot.tool.raw.v1"
 def idempotency_key(
     *, run_id: UUID, step_number: int, call_id: str, tool_name: str, tool_version: str, arguments_hash: str
 ) -> str:
-    """Return 64 hexadecimal characters, passed to remote services verbatim."""
+    """Return 64 hexadecimal characters, passed to remote services verbatim.
+
+    Raises: ValueError for a NUL in an input: two calls could be joined to one key.
+    """
     parts = (KEY_SPACE, str(run_id), str(step_number), call_id, tool_name, tool_version, arguments_hash)
+    if any("\0" in part for part in parts):
+        raise ValueError("an input of the key holds NUL")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

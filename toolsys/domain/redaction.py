@@ -13,12 +13,17 @@ MAXIMUM_TEXT: Final = 2_000
 MAXIMUM_MEMBERS: Final = 200
 MAXIMUM_DEPTH: Final = 12
 _MARGIN: Final = 1_000
+_SHORTEST, _LONGEST = 10**9, 10**19  # of numbers that can be a phone or a card
 
 _SECRET_NAME: Final = re.compile(
     r"passw|passphrase|secret|token|(?:api|private|session|access)[ _-]?key|authori[sz]ation|cookie|credential|"
     r"(?<![a-z])(?:pin|cvv|cvc)(?![a-z])|ssn|social[ _-]?security|tax[ _-]?id|iban|(?:card|account)[ _-]?number",
     re.IGNORECASE,
 )
+_PHONE_NAME: Final = re.compile(
+    r"phone|mobile|msisdn|whats_?app|(?<![a-z])(?:tel|fax|cell|sms)(?![a-z])", re.IGNORECASE
+)
+_NANP: Final = re.compile(r"1?[2-9]\d{2}[2-9]\d{6}\Z")
 _SECRET_TEXT: Final = re.compile(
     r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)|"
     r"\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{20,}|"
@@ -41,9 +46,9 @@ def redact(value: Any, *, depth: int = 1) -> Any:
         return {redact_text(key): _member(key, member, depth) for key, member in members}
     if isinstance(value, list | tuple):
         return MARK if depth > MAXIMUM_DEPTH else [redact(item, depth=depth + 1) for item in value[:MAXIMUM_MEMBERS]]
-    if isinstance(value, int) and not isinstance(value, bool) and len(str(abs(value))) > 12:
-        return _long_number(str(value), value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _number(value)
+    return value
 
 
 def redact_text(text: str) -> str:
@@ -81,16 +86,49 @@ def passes_luhn(digits: str) -> bool:
 def _member(name: str, value: Any, depth: int) -> Any:
     if _SECRET_NAME.search(name) and value not in (None, "", [], {}) and not isinstance(value, bool):
         return MARK
+    if _PHONE_NAME.search(name):
+        return _phones(value, depth + 1)
     return redact(value, depth=depth + 1)
 
 
 def _card_or_phone(match: re.Match[str]) -> str:
     text = match.group()
     digits = re.sub(r"\D", "", text)
-    is_card = 13 <= len(digits) <= 19 and passes_luhn(digits)
     is_phone = text.startswith("+") or (len(digits) in {10, 11} and bool(re.search(r"[ ().-]", text)))
-    return MARK if is_card or is_phone else text
+    return MARK if _is_card(digits) or is_phone else text
 
 
-def _long_number(digits: str, value: int) -> Any:
-    return MARK if passes_luhn(digits.lstrip("-")) and len(digits) <= 19 else value
+def _number(value: float) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if abs(value) < _SHORTEST or abs(value) >= _LONGEST or value != int(value):
+        return value
+    digits = str(abs(int(value)))
+    return MARK if _is_card(digits) or _is_phone(digits) else value
+
+
+def _is_card(digits: str) -> bool:
+    return 13 <= len(digits) <= 19 and passes_luhn(digits)
+
+
+def _is_phone(digits: str) -> bool:
+    """Judge a number that was sent as one: there is no plus sign to tell it by.
+
+    North American with or without the 1, else 11 to 15 digits of any other country. Seconds, milliseconds and
+    microseconds since 1970 begin with a 1 until the year 2033 and are left alone.
+    """
+    return bool(_NANP.match(digits)) or (11 <= len(digits) <= 15 and digits[0] != "1")
+
+
+def _phones(value: Any, depth: int) -> Any:
+    """What stands under a name that sounds like a phone's: any number of six digits or more goes."""
+    if isinstance(value, dict | list | tuple):
+        if depth > MAXIMUM_DEPTH:
+            return MARK
+        if isinstance(value, dict):
+            members = list(value.items())[:MAXIMUM_MEMBERS]
+            return {redact_text(key): _phones(member, depth + 1) for key, member in members}
+        return [_phones(item, depth + 1) for item in value[:MAXIMUM_MEMBERS]]
+    if isinstance(value, bool) or value is None:
+        return value
+    return MARK if len(re.sub(r"\D", "", str(value)[:MAXIMUM_TEXT])) >= 6 else redact(value, depth=depth)

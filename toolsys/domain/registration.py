@@ -47,6 +47,8 @@ TARGET_PINS: Final = {
         SideEffectClass.EXTERNAL_WRITE, IdempotencyClass.IDEMPOTENT, risk=RiskLevel.MEDIUM, name="email.unsubscribe"
     ),
 }
+OWN_TARGETS: Final = {"mcp": ToolSource.MCP, "device": ToolSource.DEVICE}
+TARGETS: Final = frozenset({"in_process", "sandbox", *TARGET_PINS, *OWN_TARGETS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +62,37 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationReport:
-    accepted: tuple[str, ...]
+    """What may be registered, as it is registered, and the reasons why the rest may not."""
+
+    accepted: tuple[ToolSpec, ...]
     rejected: tuple[Rejection, ...]
 
 
 def forced(spec: ToolSpec) -> ToolSpec:
     """Return the spec with what its source forces: untrusted output and, for MCP, no parallel calls."""
     updates: dict[str, object] = {}
-    if spec.source in FORCED_UNTRUSTED:
+    if spec.source in FORCED_UNTRUSTED and spec.output_trust is not TrustLevel.EXTERNAL_UNTRUSTED:
         updates["output_trust"] = TrustLevel.EXTERNAL_UNTRUSTED
-    if spec.source is ToolSource.MCP:
+    if spec.source is ToolSource.MCP and spec.allow_parallel:
         updates["allow_parallel"] = False
     return spec.model_copy(update=updates) if updates else spec
 
 
 def defects(spec: ToolSpec, *, output_ceiling_bytes: int) -> tuple[Rejection, ...]:
     """Return every rule that the spec breaks; an empty tuple means that it may be registered."""
+    return (*declaration_defects(spec, output_ceiling_bytes=output_ceiling_bytes), *schema_defects(spec))
+
+
+def declaration_defects(spec: ToolSpec, *, output_ceiling_bytes: int) -> tuple[Rejection, ...]:
+    """Return what is wrong with a spec apart from its schemas."""
     found = [*_name_defects(spec), *_limit_defects(spec, output_ceiling_bytes), *_control_defects(spec)]
-    found += [*_target_defects(spec), *_scope_defects(spec), *_schema_defects(spec)]
+    found += [*_target_defects(spec), *_scope_defects(spec)]
     return tuple(Rejection(spec.name, reason, detail) for reason, detail in found)
+
+
+def schema_defects(spec: ToolSpec) -> tuple[Rejection, ...]:
+    """Return what is wrong with the shape of its schemas; compiling them is `toolsys.validation`."""
+    return tuple(Rejection(spec.name, reason, detail) for reason, detail in _schema_defects(spec))
 
 
 def _name_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
@@ -93,8 +107,26 @@ def _name_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
         yield "name.foreign_domain", f"{spec.source} tools live in their own domain"
     if reserved_for is None and domain not in names.BUILTIN_DOMAINS:
         yield "name.unknown_domain", f"{domain} is not in the partition of domains"
-    if spec.source is ToolSource.MCP and not spec.name.startswith(f"mcp.{spec.server_id}."):
-        yield "name.server_prefix", "an MCP tool is named mcp.{server_id}.{tool}"
+    if spec.source is ToolSource.SANDBOX and domain != "sandbox":
+        yield "name.foreign_domain", "sandbox tools live in their own domain"
+    yield from _owner_defects(spec)
+
+
+def _owner_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
+    """Where a tool comes from is in its name, and nothing else names an owner."""
+    owner = {ToolSource.MCP: spec.server_id, ToolSource.DEVICE: spec.device_id}.get(spec.source)
+    prefix, _, own_name = spec.name.rpartition(".")
+    if spec.source is ToolSource.MCP:
+        if not names.is_valid_server_id(owner or "") or prefix != f"mcp.{owner}":
+            yield "name.server_prefix", "an MCP tool is named mcp.{server_id}.{tool}"
+        elif len(own_name) > names.MAXIMUM_REMOTE_LENGTH:
+            yield "name.remote_length", f"a normalized remote name has at most {names.MAXIMUM_REMOTE_LENGTH} characters"
+    if spec.source is ToolSource.DEVICE and not owner:
+        yield "owner.device", "a device tool names its device"
+    if (spec.server_id is not None and spec.source is not ToolSource.MCP) or (
+        spec.device_id is not None and spec.source is not ToolSource.DEVICE
+    ):
+        yield "owner.foreign", "only an MCP tool has a server and only a device tool has a device"
 
 
 def _limit_defects(spec: ToolSpec, ceiling: int) -> Iterator[tuple[str, str]]:
@@ -121,6 +153,10 @@ def _control_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
 
 
 def _target_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
+    if spec.target_kind not in TARGETS:
+        yield "target.unknown", f"{spec.target_kind} is not one of the targets"
+    if OWN_TARGETS.get(spec.target_kind, spec.source) is not spec.source:
+        yield "target.source", f"the target {spec.target_kind} belongs to {OWN_TARGETS[spec.target_kind]} tools"
     pin = TARGET_PINS.get(spec.target_kind)
     if pin is not None and not (pin.admits(spec) and spec.source is ToolSource.BUILTIN):
         yield "target.pin", f"the target {spec.target_kind} is not valid with this classification"

@@ -5,8 +5,9 @@ It measures and derives; compiling and validating is `toolsys.validation`. A sto
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+from urllib.parse import unquote
 
 MAXIMUM_DEPTH: Final = 16
 MAXIMUM_BYTES: Final = 32 * 1024
@@ -16,7 +17,9 @@ DIALECTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "http://json-schema.org/draft-07/schema": 7,
 }
-_COMPOSING: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$dynamicRef"})
+_COMPOSING: Final = frozenset({
+    "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies",
+})  # fmt: skip
 
 
 def dialect_of(schema: dict[str, Any]) -> int | None:
@@ -40,21 +43,77 @@ def schema_defect(
             return f"more than {MAXIMUM_SUBSCHEMAS} nodes"
         if (bad := _remote_reference(node)) is not None:
             return f"remote reference {bad[:80]!r}"
+        if count > 1 and (resource := _resource(node)) is not None:
+            return f"a document inside the document ({resource})"
     size = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return f"larger than {maximum_bytes} bytes" if size > maximum_bytes else None
+
+
+def pointed(schema: dict[str, Any], reference: str) -> Any:
+    """Return what `#` and a JSON pointer (RFC 6901) lead to in the document, or None where they lead nowhere."""
+    pointer, found = unquote(reference.removeprefix("#")), schema
+    if pointer and not pointer.startswith("/"):
+        return None
+    for part in pointer.split("/")[1:]:
+        found = _member(found, part.replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+def pointer_of(path: Iterable[str | int]) -> str:
+    """Return the JSON pointer (RFC 6901) of a path; the empty one is the whole document."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a copy in which an object that says nothing of unknown properties refuses them.
 
-    A plain root gets `additionalProperties: false`, a composed one `unevaluatedProperties: false`. Draft-07 has no
-    `unevaluatedProperties`, so a composed draft-07 root stays as its author wrote it.
+    A plain root gets `additionalProperties: false`, a composed one `unevaluatedProperties: false`. Draft-07 has no such
+    keyword: there a composed root refuses the names that no part of it knows, unless a part permits any. (Beside a
+    draft-07 `$ref` every keyword is ignored: such a root stays as its author wrote it.)
     """
     if "additionalProperties" in schema or "unevaluatedProperties" in schema:
         return schema
     if not _COMPOSING & schema.keys():
         return {**schema, "additionalProperties": False}
-    return schema if dialect_of(schema) == 7 else {**schema, "unevaluatedProperties": False}
+    if dialect_of(schema) != 7:
+        return {**schema, "unevaluatedProperties": False}
+    known = None if "$ref" in schema else _known_names(schema)
+    if known is None:
+        return schema
+    declared = schema.get("propertyNames", True)
+    return {**schema, "propertyNames": {"allOf": [declared, known]}}
+
+
+def _known_names(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a schema of the names that some part of a composed object knows; None where a part permits any."""
+    names: set[str] = set()
+    matching: set[str] = set()
+    left: list[Any] = [schema]
+    seen: list[Any] = []
+    while left:
+        part = left.pop()
+        if not isinstance(part, dict) or any(part is known for known in seen):
+            continue
+        seen.append(part)
+        if isinstance(part.get("$ref"), str):
+            left.append(pointed(schema, part["$ref"]))
+            continue
+        if part.get("additionalProperties", False) is not False:
+            return None
+        names.update(_mapping(part.get("properties")))
+        matching.update(_mapping(part.get("patternProperties")))
+        left += [part.get(name) for name in ("if", "then", "else")]
+        left += [inner for name in ("allOf", "anyOf", "oneOf") for inner in _sequence(part.get(name))]
+        left += _mapping(part.get("dependencies")).values()
+    return {"anyOf": [{"enum": sorted(names)}, *({"pattern": pattern} for pattern in sorted(matching))]}
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _sequence(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
 
 
 def _nodes(schema: object, maximum_depth: int) -> Iterator[tuple[int, Any]]:
@@ -78,3 +137,20 @@ def _remote_reference(node: object) -> str | None:
         if isinstance(target, str) and not target.startswith("#"):
             return target
     return None
+
+
+def _resource(node: object) -> str | None:
+    """A subschema with an identity or a dialect of its own: references in it would mean something else."""
+    if not isinstance(node, dict):
+        return None
+    identity, dialect = node.get("$id"), node.get("$schema")
+    if isinstance(identity, str) and not identity.startswith("#"):
+        return "$id"
+    return "$schema" if isinstance(dialect, str) else None
+
+
+def _member(container: Any, part: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(part)
+    is_index = isinstance(container, list) and part.isascii() and part.isdecimal() and int(part) < len(container)
+    return container[int(part)] if is_index else None

@@ -70,6 +70,7 @@ class Invocation(CallRecord):
     authz_epoch = models.BigIntegerField()
     database_epoch = models.BigIntegerField()
     dispatch_after = models.DateTimeField(null=True)
+    not_before = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
     suspended_kind = models.TextField(null=True)
     suspended_ref = models.TextField(null=True)

@@ -3,6 +3,16 @@
 -- Times are clock_timestamp(): now() predates lock waits. The tenant is set in an expression, not a query: it is free.
 -- Planning costs ten times what running costs: plans are made once a connection, and always by index.
 
+-- Whoever locks more than one of them locks the run first, then the approval, then the call: who cancels holds the run and
+-- marks its calls, who decides holds the approval and wakes its call, and a circle would cost one of them its commit.
+CREATE OR REPLACE FUNCTION toolsys_lock_run_of(p_tenant text, p_id uuid) RETURNS void LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.id = (
+        SELECT i.run_id FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_id) FOR NO KEY UPDATE;
+    PERFORM 1 FROM approval_requests a WHERE a.tenant_id = p_tenant AND a.invocation_id = p_id FOR NO KEY UPDATE;
+END $$;
+
 -- Steps 7, 8 and every refusal of a new call: the step row, decision, invocation, payload, approval and events.
 CREATE OR REPLACE FUNCTION toolsys_commit_proposal(p_tenant text, p jsonb, p_body bytea, p_arguments bytea)
 RETURNS jsonb LANGUAGE plpgsql
@@ -14,8 +24,13 @@ DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
-    -- FOR SHARE: a cancellation that has returned is seen, one that comes later finds the row written here.
-    SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR SHARE;
+    -- FOR SHARE: a cancellation that has returned is seen, one that comes later finds the row written here. What changes
+    -- the run too takes its lock at once: two who share it could not both go on to change it.
+    IF p->'row'->>'status' = 'waiting_for_approval' OR p->'row'->>'reason_code' = 'tool.policy_denied' THEN
+        SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR NO KEY UPDATE;
+    ELSE
+        SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR SHARE;
+    END IF;
     IF v_run.cancel_requested_at IS NOT NULL AND p->'row'->>'status' IN ('authorized', 'waiting_for_approval') THEN
         RETURN jsonb_build_object('stale', 'cancelled');
     END IF;
@@ -72,7 +87,8 @@ BEGIN
     RETURN jsonb_build_object('id', v.id);
 END $$;
 
--- Step 8 of a held call: consume the approval and persist the intent, together or not at all.
+-- Step 8 of a held call: consume the approval and persist the intent, together or not at all. The database's epoch stays
+-- that of the first writing: a row of an older one counts as sent until it ends, whoever dies after this commit.
 CREATE OR REPLACE FUNCTION toolsys_commit_approved_intent(p_tenant text, p jsonb)
 RETURNS jsonb LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -81,6 +97,7 @@ DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    PERFORM toolsys_lock_run_of(p_tenant, (p->>'id')::uuid);
     SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = (p->>'id')::uuid FOR UPDATE;
     IF v.status <> 'waiting_for_approval' OR v.cancel_requested_at IS NOT NULL THEN
         RETURN jsonb_build_object('stale', 'status');
@@ -95,7 +112,7 @@ BEGIN
         p->'decision' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
     UPDATE tool_invocations SET status = 'authorized', authorized_at = v_now,
         policy_decision_id = (p->'decision'->>'id')::uuid,
-        authz_epoch = (p->>'authz_epoch')::bigint, database_epoch = (p->>'database_epoch')::bigint,
+        authz_epoch = (p->>'authz_epoch')::bigint,
         dispatch_after = v_now + make_interval(secs => (p->>'grace')::float),
         step_trace = step_trace || coalesce(p->'trace', '[]')
     WHERE tenant_id = p_tenant AND id = v.id RETURNING * INTO v;
@@ -104,7 +121,8 @@ BEGIN
     RETURN jsonb_build_object('id', v.id);
 END $$;
 
--- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled.
+-- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled, early. A claim does
+-- not make a row of an older database epoch younger: who claims it may die before saying that it counts as sent.
 CREATE OR REPLACE FUNCTION toolsys_commit_claim(p_tenant text, p_id uuid, p_epoch int, p_worker text,
     p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int, p_group_cap int)
 RETURNS jsonb LANGUAGE plpgsql
@@ -117,12 +135,12 @@ BEGIN
     UPDATE tool_invocations i SET status = 'running', claim_epoch = i.claim_epoch + 1, claimed_by = p_worker,
         lease_expires_at = clock_timestamp() + make_interval(secs => p_lease),
         operation_deadline = least(p_deadline, clock_timestamp() + make_interval(secs => i.timeout_seconds)),
-        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,
-        database_epoch = CASE WHEN i.effect_sent_at IS NULL THEN p.database_epoch ELSE i.database_epoch END
-    FROM platform_state p
+        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch
     WHERE i.tenant_id = p_tenant AND i.id = p_id AND i.claim_epoch = p_epoch AND i.claim_epoch < p_max_claims
       AND i.suspended_kind IS NULL AND i.cancel_requested_at IS NULL
       AND (i.status = 'authorized' OR (i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))
+      -- A further attempt waits as long as it was asked to, however often somebody rings.
+      AND (i.not_before IS NULL OR i.not_before <= clock_timestamp())
       AND p_cap > (SELECT count(*) FROM tool_invocations o
           WHERE o.tenant_id = p_tenant AND o.status = 'running' AND o.lease_expires_at > v_now)
       AND (i.parallel_group IS NULL OR p_group_cap > (SELECT count(*) FROM tool_invocations o
@@ -151,6 +169,8 @@ BEGIN
         RETURN 'spent';
     ELSIF v.cancel_requested_at IS NOT NULL THEN
         RETURN 'cancelled';
+    ELSIF v.not_before > clock_timestamp() THEN
+        RETURN 'early';
     END IF;
     UPDATE tool_invocations SET dispatch_after = clock_timestamp() + interval '1 second'
     WHERE tenant_id = p_tenant AND id = p_id;
@@ -161,8 +181,6 @@ END $$;
 CREATE OR REPLACE FUNCTION toolsys_commit_watermark(p_tenant text, p_id uuid, p_epoch int, p_authz_epoch bigint)
 RETURNS text LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-DECLARE
-    v tool_invocations;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     -- FOR SHARE: a switch or a cancellation that has returned is seen.
@@ -170,18 +188,23 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'authz_epoch';
     END IF;
+    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.cancel_requested_at IS NULL AND r.id = (
+        SELECT i.run_id FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_id) FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN 'cancelled';
+    END IF;
+    PERFORM 1 FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id AND cancel_requested_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'cancelled';
+    END IF;
+    -- Last, when nothing is left to wait for: the application may not lock the platform's row.
     PERFORM 1 FROM platform_state WHERE is_execution_enabled;
     IF NOT FOUND THEN
         RETURN 'switch';
     END IF;
-    SELECT * INTO v FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE;
-    PERFORM 1 FROM runs WHERE tenant_id = p_tenant AND id = v.run_id AND cancel_requested_at IS NULL FOR SHARE;
-    IF NOT FOUND OR v.cancel_requested_at IS NOT NULL THEN
-        RETURN 'cancelled';
-    END IF;
     UPDATE tool_invocations SET effect_sent_at = coalesce(effect_sent_at, clock_timestamp())
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running'
-      AND lease_expires_at > clock_timestamp();
+      AND lease_expires_at > clock_timestamp() AND operation_deadline > clock_timestamp();
     RETURN CASE WHEN FOUND THEN 'held' ELSE 'lost' END;
 END $$;
 
@@ -209,6 +232,7 @@ BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     UPDATE tool_invocations SET status = 'authorized', claimed_by = NULL, lease_expires_at = NULL,
         operation_deadline = NULL, dispatch_after = clock_timestamp() + make_interval(secs => p_wait),
+        not_before = clock_timestamp() + make_interval(secs => p_wait),
         attempt_number = p_attempt, error = p_error, step_trace = step_trace || p_trace
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running';
     RETURN FOUND;
@@ -224,6 +248,11 @@ DECLARE
     v_now timestamptz;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    -- Where the run or the approval changes too.
+    IF p->>'from' = 'waiting_for_approval' OR (p->>'lowers_trust')::boolean OR p ? 'evidence'
+        OR p->>'reason_code' = 'tool.policy_denied' THEN
+        PERFORM toolsys_lock_run_of(p_tenant, (p->>'id')::uuid);
+    END IF;
     UPDATE tool_invocations SET status = p->>'status', outcome_status = p->>'outcome_status',
         reason_code = p->>'reason_code', result = p->'result', error = p->'error',
         output_bytes = (p->>'output_bytes')::bigint, truncated = coalesce((p->>'truncated')::boolean, false),
@@ -302,6 +331,7 @@ DECLARE
     v_run uuid;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    PERFORM toolsys_lock_run_of(p_tenant, p_id);
     UPDATE tool_invocations SET unrecorded_at = clock_timestamp()
     WHERE tenant_id = p_tenant AND id = p_id AND claim_epoch = p_epoch AND status = 'running'
     RETURNING run_id INTO v_run;

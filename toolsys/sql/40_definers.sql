@@ -18,7 +18,8 @@ SET search_path = pg_catalog, public AS $$
 $$;
 
 -- The sweeper's questions. It decides nothing: it names what a worker should look at again.
--- The wait before a row is named again grows with its age, from two seconds to a minute.
+-- The wait before a row is named again grows with the time that it has been due, from the grace to a minute. Not with
+-- its age: what people took an hour to decide is then found as fast as what is new.
 CREATE OR REPLACE FUNCTION toolsys_sweep(p_limit int, p_grace float)
 RETURNS TABLE (kind text, tenant_id text, id uuid, epoch int) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
@@ -32,15 +33,16 @@ BEGIN
 
     RETURN QUERY
     WITH due AS (
-        SELECT i.id FROM public.tool_invocations i
+        SELECT i.id, CASE i.status WHEN 'authorized' THEN i.authorized_at
+            ELSE coalesce(i.cancel_requested_at, a.decided_at, a.expires_at) END AS since
+        FROM public.tool_invocations i
+        LEFT JOIN public.approval_requests a ON a.tenant_id = i.tenant_id AND a.invocation_id = i.id
         WHERE i.dispatch_after <= clock_timestamp() AND (i.status = 'authorized' OR (
-            i.status = 'waiting_for_approval' AND EXISTS (
-                SELECT 1 FROM public.approval_requests a
-                WHERE a.tenant_id = i.tenant_id AND a.invocation_id = i.id
-                  AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp()))))
-        ORDER BY i.dispatch_after LIMIT p_limit FOR UPDATE SKIP LOCKED)
+            i.status = 'waiting_for_approval' AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp()
+                OR i.cancel_requested_at IS NOT NULL)))
+        ORDER BY i.dispatch_after LIMIT p_limit FOR UPDATE OF i SKIP LOCKED)
     UPDATE public.tool_invocations i SET dispatch_after = clock_timestamp() + make_interval(
-        secs => least(60, greatest(p_grace, extract(epoch FROM clock_timestamp() - i.created_at) / 2)))
+        secs => least(60, greatest(p_grace, extract(epoch FROM clock_timestamp() - due.since) / 2)))
     FROM due WHERE i.id = due.id
     RETURNING 'dispatch'::text, i.tenant_id, i.id, i.claim_epoch;
 

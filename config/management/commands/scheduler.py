@@ -7,8 +7,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from config import wiring
 from config.checks import require_safe_database
 from toolsys import sweeper
+from toolsys.sweeper import Chore
 
 
 class Command(BaseCommand):
@@ -19,4 +21,6 @@ class Command(BaseCommand):
         stopping = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopping.set())
-        sweeper.serve(settings.TOOLSYS.sweep_seconds, settings.TOOLSYS.sweep_seconds, stopping)
+        numbers = settings.TOOLSYS
+        orphans = Chore(numbers.orphan_sweep_seconds, wiring.orphan_collector().collect)
+        sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [orphans])

@@ -8,6 +8,7 @@ import pytest
 from django.http import HttpRequest
 from django.test import RequestFactory
 
+from tests.spec.requirements import gate
 from toolsys.api import parsing
 from toolsys.domain import canonical, idempotency
 from toolsys.problems import Problem
@@ -107,6 +108,31 @@ def test_arguments_without_a_canonical_form_are_marked_and_emptied(arguments: st
     expected = idempotency.raw_arguments_hash(body.encode() + b"\0" + b"0")
     assert only_call(body) == ({}, {0: expected})
     assert parsing.parse_step(request(body)).body_hash == canonical.sha256_hex(body.encode())
+
+
+@gate("arguments.nesting")
+@pytest.mark.parametrize("levels", [100, 130, 5_000, 100_000])
+def test_arguments_nested_beyond_the_parsers_limit_are_their_calls_fault(levels: int) -> None:
+    bad = '{"call_id":"a","name":"x.y","arguments":%s}' % ('{"a":' * levels + "1" + "}" * levels)
+    good = '{"call_id":"b","name":"x.y","arguments":{"a":1}}'
+    body = f'{{"step_number":1,"calls":[{good},{bad}]}}'
+    found = parsing.parse_step(request(body))
+    assert found.raw_hashes == {1: idempotency.raw_arguments_hash(body.encode() + b"\0" + b"1")}
+    assert [call["arguments"] for call in found.value["calls"]] == [{"a": 1}, {}]
+    assert found.body_hash == canonical.sha256_hex(body.encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        step('{}}],"extra":%s,"more":[{"a":1' % ("[" * 9_000 + "]" * 9_000)),
+        step("[" * 9_000 + "1 2" + "]" * 9_000),
+        "[" * 300_000 + "]" * 300_000,
+    ],
+    ids=["beside the arguments", "no JSON", "no step"],
+)  # fmt: skip
+def test_other_nesting_beyond_the_limit_is_the_envelopes_fault(body: str) -> None:
+    assert refused(request(body)) == "request.malformed"
 
 
 def test_only_the_call_at_fault_is_marked() -> None:

@@ -1,0 +1,235 @@
+"""The tables of the in-memory store, one tenant's worth, and what others than the pipeline do to them.
+
+Nothing here is the pipeline's: people decide, cancel, switch; time passes because the clock is set. Every method is one
+transaction. Used by `memory_store`, its contract suite and the model search.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from toolsys.domain.calls import AgentFacts, KeyFacts, SessionFacts
+from toolsys.domain.context import Principal
+from toolsys.domain.spec import Classification
+from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
+from toolsys.domain.trust import TrustLevel
+from toolsys.ports import ApprovalTerms
+
+
+class ManualClock:
+    """Implements `ports.Clock`; database time and boottime are one, and move only when told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def boottime(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@dataclass(slots=True)
+class RunRow:
+    id: UUID
+    deadline_at: datetime
+    status: RunStatus = RunStatus.RUNNING
+    cancel_requested_at: datetime | None = None
+    manifest: tuple[str, ...] | None = None
+    delivered_trust: TrustLevel = TrustLevel.PLATFORM
+    evidence_restarts: int = 0
+    failure_reason_code: str = ""
+
+
+@dataclass(slots=True)
+class StepRow:
+    id: UUID
+    run_id: UUID
+    number: int
+    body_hash: str
+    origin_trust: TrustLevel
+    parallel_group: UUID | None
+    call_count: int
+    created_at: datetime
+    completed_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class CallRow:
+    """One `tool_invocations` row, as far as the pipeline can tell."""
+
+    id: UUID
+    step: StepRow
+    call_id: str
+    tool_name: str
+    tool_version: str
+    arguments_hash: str
+    idempotency_key: str
+    classification: Classification
+    timeout_seconds: float
+    verdict: PolicyVerdict | None
+    status: InvocationStatus
+    authz_epoch: int
+    database_epoch: int
+    created_at: datetime
+    dispatch_after: datetime | None
+    not_before: datetime | None = None
+    outcome_status: OutcomeStatus | None = None
+    reason_code: str | None = None
+    claim_epoch: int = 0
+    attempt_number: int = 1
+    claimed_by: str | None = None
+    lease_expires_at: datetime | None = None
+    operation_deadline: datetime | None = None
+    effect_sent_at: datetime | None = None
+    cancel_requested_at: datetime | None = None
+    suspended_kind: str | None = None
+    completed_at: datetime | None = None
+    identical_count: int = 1
+    evidence: str | None = None
+    is_unrecorded: bool = False
+
+    def has_live_lease(self, now: datetime) -> bool:
+        return (
+            self.status is InvocationStatus.RUNNING
+            and self.lease_expires_at is not None
+            and self.lease_expires_at > now
+        )
+
+
+@dataclass(slots=True)
+class ApprovalRow:
+    id: UUID
+    digest: str
+    verdict: PolicyVerdict
+    terms: ApprovalTerms
+    expires_at: datetime
+    status: ApprovalStatus = ApprovalStatus.PENDING
+    consume_by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a sweep names: a row or a step that a worker should look at again."""
+
+    kind: str
+    id: UUID
+
+
+@dataclass
+class Tables:
+    """One tenant's rows. `calls` are found by id; a step's by run and number."""
+
+    clock: ManualClock
+    tenant_id: str
+    session: SessionFacts
+    agent: AgentFacts
+    principal: Principal
+    key: KeyFacts
+    is_platform_enabled: bool = True
+    is_tenant_enabled: bool = True
+    is_tool_calling_enabled: bool = True
+    authz_epoch: int = 1
+    database_epoch: int = 1
+    runs: dict[UUID, RunRow] = field(default_factory=dict)
+    steps: dict[tuple[UUID, int], StepRow] = field(default_factory=dict)
+    calls: dict[UUID, CallRow] = field(default_factory=dict)
+    approvals: dict[UUID, ApprovalRow] = field(default_factory=dict)
+    decisions: list[tuple[UUID, PolicyVerdict]] = field(default_factory=list)
+    events: dict[str, tuple[UUID, str]] = field(default_factory=dict)
+    payloads: set[tuple[UUID, str]] = field(default_factory=set)
+    not_happened: set[UUID] = field(default_factory=set)
+
+    def find(self, run_id: UUID, step_number: int, call_id: str) -> CallRow | None:
+        for row in self.calls.values():
+            if (row.step.run_id, row.step.number, row.call_id) == (run_id, step_number, call_id):
+                return row
+        return None
+
+    def of_run(self, run_id: UUID) -> list[CallRow]:
+        """Return the calls of a run, newest first: ids are ordered by time."""
+        found = [row for row in self.calls.values() if row.step.run_id == run_id]
+        return sorted(found, key=lambda row: row.id, reverse=True)
+
+    def fail_run(self, run_id: UUID, reason_code: str) -> None:
+        run = self.runs[run_id]
+        if run.status.accepts_steps:
+            run.status, run.failure_reason_code = RunStatus.FAILED, reason_code
+
+    def of_step(self, step: StepRow) -> list[CallRow]:
+        return [row for row in self.calls.values() if row.step is step]
+
+    def emit(self, row: CallRow, kind: str, derivation: str) -> None:
+        """An event with a known derivation key says nothing new."""
+        self.events.setdefault(derivation, (row.id, kind))
+
+    # -- what people and other processes do
+
+    def cancel_run(self, run_id: UUID) -> list[UUID]:
+        """Cancel a run with every call of it that is not terminal, as `services.end_run` does."""
+        run, now = self.runs[run_id], self.clock.now()
+        if not run.status.accepts_steps:
+            return []
+        run.status, run.cancel_requested_at = RunStatus.CANCELLED, now
+        marked = [row for row in self.calls.values() if row.step.run_id == run_id and row.completed_at is None]
+        for row in marked:
+            row.cancel_requested_at = row.dispatch_after = now
+        return [row.id for row in marked]
+
+    def cancel_call(self, row_id: UUID) -> None:
+        row = self.calls[row_id]
+        row.cancel_requested_at = row.dispatch_after = self.clock.now()
+
+    def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> bool:
+        """Decide a pending request, as `decisions.record_decision` does after its checks."""
+        request, now = self.approvals[row_id], self.clock.now()
+        if request.status is not ApprovalStatus.PENDING or request.expires_at <= now:
+            return False
+        request.status = ApprovalStatus.APPROVED if is_approval else ApprovalStatus.REJECTED
+        request.digest = digest or request.digest
+        request.consume_by = now + timedelta(seconds=request.terms.consume_seconds)
+        self.calls[row_id].dispatch_after = now
+        self.emit(self.calls[row_id], f"approval.{request.status}", f"approval.decided:{request.id}")
+        return True
+
+    def raise_epoch(self) -> None:
+        self.authz_epoch += 1
+
+    def switch_tenant(self, *, on: bool) -> None:
+        self.is_tenant_enabled = on
+        self.raise_epoch()
+
+    def switch_platform(self, *, on: bool) -> None:
+        if on is not self.is_platform_enabled:
+            self.raise_epoch()
+        self.is_platform_enabled = on
+
+    # -- the sweeper's question (40_definers.sql)
+
+    def sweep(self, grace_seconds: float) -> list[Due]:
+        now, grace = self.clock.now(), timedelta(seconds=grace_seconds)
+        found = [
+            Due("lease", row.id)
+            for row in self.calls.values()
+            if row.status is InvocationStatus.RUNNING and not row.has_live_lease(now) and row.suspended_kind is None
+        ]
+        for row in self.calls.values():
+            if row.dispatch_after is not None and row.dispatch_after <= now and self._is_waiting(row, now):
+                wait = min(60.0, max(grace_seconds, (now - row.created_at).total_seconds() / 2))
+                row.dispatch_after = now + timedelta(seconds=wait)
+                found.append(Due("dispatch", row.id))
+        for step in self.steps.values():
+            ended = [row.completed_at for row in self.of_step(step)]
+            settled = all(moment is not None and moment <= now - grace for moment in ended)
+            if step.completed_at is None and step.created_at <= now - grace and settled:
+                found.append(Due("step", step.id))
+        return found
+
+    def _is_waiting(self, row: CallRow, now: datetime) -> bool:
+        if row.status is not InvocationStatus.WAITING_FOR_APPROVAL:
+            return row.status is InvocationStatus.AUTHORIZED
+        request = self.approvals[row.id]
+        return request.status is not ApprovalStatus.PENDING or request.expires_at <= now

@@ -1,0 +1,63 @@
+"""What a breaker looks at: identical calls are counted, denials alarm, new evidence begins the count again."""
+
+from tests.contract.store.cases import READ, call_of, case_of, claimed, concluded, intended
+from tests.contract.store.worlds import World
+from tests.spec.requirements import gate
+from toolsys.domain.repetition import Alarm
+from toolsys.domain.states import OutcomeStatus, RunStatus
+from toolsys.ports import Store
+
+
+def succeed(world: World, store: Store, number: int, evidence: str | None = None) -> None:
+    call = call_of(world, number=number)
+    intended(store, call)
+    store.commit_result(concluded(claimed(store, call), evidence=evidence))
+
+
+def alarms(world: World, store: Store) -> tuple[Alarm, ...]:
+    return store.read_facts(call_of(world, number=99)).run.alarms
+
+
+@gate("store.contract")
+def test_a_denied_call_alarms_newest_first_and_a_success_does_not(world: World) -> None:
+    store = world.store()
+    succeed(world, store, 1)
+    for number in (2, 3):
+        store.commit_refusal(case_of(store, call_of(world, number=number)), "policy.scope.missing", "")
+    found = alarms(world, store)
+    assert [(alarm.step_number, alarm.identical_count, alarm.outcome_status, alarm.reason_code) for alarm in found] == [
+        (3, 3, OutcomeStatus.DENIED, "policy.scope.missing"),
+        (2, 2, OutcomeStatus.DENIED, "policy.scope.missing"),
+    ]  # fmt: skip
+    assert {alarm.tool_name for alarm in found} == {READ.name}
+
+
+def test_the_fourth_identical_call_alarms_whatever_its_outcome(world: World) -> None:
+    store = world.store()
+    for number in range(1, 5):
+        assert alarms(world, store) == ()
+        succeed(world, store, number)
+    (alarm,) = alarms(world, store)
+    assert (alarm.step_number, alarm.identical_count) == (4, 4)
+
+
+def test_new_evidence_begins_the_count_again_and_the_same_evidence_does_not(world: World) -> None:
+    store = world.store()
+    for number, evidence in enumerate(("a", "b", "b", "b", "b"), 1):
+        succeed(world, store, number, evidence)
+    (alarm,) = alarms(world, store)
+    assert (alarm.step_number, alarm.identical_count) == (5, 4)
+
+
+def test_the_denial_that_ends_a_run_fails_it(world: World) -> None:
+    store, call = world.store(), call_of(world)
+    store.commit_refusal(case_of(store, call), "tool.policy_denied", "three times")
+    assert world.seen(call.invocation_id).run_status is RunStatus.FAILED
+
+
+def test_the_step_before_is_the_last_one_that_was_written(world: World) -> None:
+    store = world.store()
+    assert store.read_facts(call_of(world, number=1)).run.previous_step is None
+    succeed(world, store, 3)
+    assert store.read_facts(call_of(world, number=9)).run.previous_step == 3
+    assert store.read_facts(call_of(world, number=3)).run.previous_step is None

@@ -1,0 +1,81 @@
+"""What a sweep names: passed leases, what was never picked up, decided requests, and steps with a call missing."""
+
+from tests.contract.store.cases import WRITE, call_of, case_of, claimed, concluded, held, intended
+from tests.contract.store.worlds import World
+from tests.spec.requirements import gate
+
+
+@gate("store.contract")
+def test_a_running_call_is_named_once_its_lease_has_passed(world: World) -> None:
+    store, call = world.store(), call_of(world)
+    intended(store, call)
+    claimed(store, call)
+    assert world.sweep() == set()
+    world.pass_lease(call.invocation_id)
+    assert world.sweep() == {("lease", call.invocation_id)}
+    world.suspend(call.invocation_id)
+    assert world.sweep() == set()
+
+
+def test_an_authorized_call_is_named_when_it_is_due_and_then_waits_again(world: World) -> None:
+    store, call = world.store(), call_of(world)
+    intended(store, call)
+    assert world.sweep() == set()
+    world.pass_dispatch(call.invocation_id)
+    assert world.sweep() == {("dispatch", call.invocation_id)}
+    assert world.sweep() == set()
+
+
+def test_a_held_call_is_named_once_it_is_decided(world: World) -> None:
+    store, call = world.store(), call_of(world, WRITE)
+    row_id = held(store, call)
+    world.pass_dispatch(row_id)
+    assert world.sweep() == set()
+    world.decide(row_id, is_approval=False)
+    assert world.sweep() == {("dispatch", row_id)}
+
+
+def test_a_held_call_is_named_once_its_request_has_expired(world: World) -> None:
+    store, call = world.store(), call_of(world, WRITE)
+    row_id = held(store, call)
+    world.pass_dispatch(row_id)
+    world.pass_expiry(row_id)
+    assert world.sweep() == {("dispatch", row_id)}
+
+
+def test_a_step_whose_next_call_was_never_written_is_named(world: World) -> None:
+    """Settled k and no k+1: the worker died between two calls of a step."""
+    store, call = world.store(), call_of(world, call_count=2)
+    intended(store, call)
+    store.commit_result(concluded(claimed(store, call)))
+    assert world.sweep() == set(), "whoever settled it may still be at work"
+    world.age_step(call.invocation_id)
+    step = store.read_facts(call).step
+    assert step is not None
+    assert world.sweep() == {("step", step.id)}
+
+
+def test_a_step_with_an_open_call_is_not_named(world: World) -> None:
+    store, call = world.store(), call_of(world, call_count=2)
+    intended(store, call)
+    world.age_step(call.invocation_id)
+    assert world.sweep() == set()
+
+
+def test_what_has_ended_is_not_named(world: World) -> None:
+    store, call = world.store(), call_of(world)
+    intended(store, call)
+    store.commit_result(concluded(claimed(store, call)))
+    world.age_step(call.invocation_id)
+    assert world.sweep() == set()
+
+
+def test_a_cancelled_run_names_its_open_calls(world: World) -> None:
+    store, call = world.store(), call_of(world)
+    intended(store, call)
+    world.cancel_run()
+    assert world.sweep() == {("dispatch", call.invocation_id)}
+    facts = store.read_facts(call)
+    assert (facts.run.is_cancelled, case_of(store, call).row) == (True, facts.invocation)
+    assert facts.invocation is not None
+    assert facts.invocation.cancel_requested_at is not None

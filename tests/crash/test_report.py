@@ -1,0 +1,62 @@
+"""The reliability page is what the command writes: its form, its sums, and nothing lost around it."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.crash import report
+from tests.crash.cell import Result
+from tests.crash.found import FOUND
+from tests.crash.points import GROUPS, POINTS
+from tests.crash.selection import full
+
+ROW = re.compile(r"^\| ([^|]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$")
+
+
+def section(text: str) -> str:
+    assert text.count(report.BEGIN) == text.count(report.END) == 1
+    return text.partition(report.BEGIN)[2].partition(report.END)[0]
+
+
+def rows(text: str) -> dict[str, list[int]]:
+    found = [match for line in section(text).splitlines() if (match := ROW.match(line))]
+    return {match[1]: [int(number) for number in match.groups()[1:]] for match in found}
+
+
+def test_the_page_has_the_table_of_the_command_and_its_sums() -> None:
+    text = report.PAGE.read_text()
+    found = rows(text)
+    assert list(found) == [*GROUPS, "all"]
+    *groups, total = found.values()
+    assert total == [sum(column) for column in zip(*groups, strict=True)]
+    assert all(once + more == passed + failed for _, once, more, passed, failed in found.values())
+    assert re.search(r"Commit `[0-9a-z+-]+`, seed \d+, selection `full`: \d+ cells", section(text))
+
+
+def test_the_page_says_what_was_found() -> None:
+    said = section(report.PAGE.read_text())
+    assert [finding.cell for finding in FOUND if f"* `{finding.cell}`: {finding.sentence}" not in said] == []
+
+
+def test_each_finding_names_a_cell_that_is_played() -> None:
+    assert {finding.cell for finding in FOUND} <= {cell.name for cell in full(1)}
+
+
+def test_writing_replaces_the_section_and_leaves_the_rest(tmp_path: Path) -> None:
+    page = tmp_path / "reliability.md"
+    page.write_text(f"# Title\n\nbefore\n\n{report.BEGIN}\n@@old@@\n{report.END}\n\nafter\n")
+    lines = [Result(cell.name, recovery_seconds=[1.2]).as_line() | {"tries": 1} for cell in full(1)]
+    lines[0]["faults"] = ["something"]
+    found = {
+        "commit": "abc", "seed": 1, "selection": "full", "left": 0, "lease_seconds": 1.0, "sweep_seconds": 0.5,
+        "lanes": 6, "late": [], "cells": json.loads(json.dumps(lines)),
+    }  # fmt: skip
+    report.write(found, page)
+    text = page.read_text()
+    assert text.startswith("# Title\n\nbefore\n\n")
+    assert text.endswith("\n\nafter\n")
+    assert "@@old@@" not in section(text)
+    points, once, more, passed, failed = rows(text)["all"]
+    assert (points, once + more, passed, failed) == (len(POINTS), len(lines), len(lines) - 1, 1)
+    report.write(found, page)
+    assert page.read_text() == text

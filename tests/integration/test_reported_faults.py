@@ -1,0 +1,99 @@
+"""Faults that were reported of other systems, by their number: what the database, the queue and approvals must do."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.factories import Tenancy, approve, events_of
+from tests.spec.requirements import gate
+from toolsys import queue, services
+from toolsys.domain import canonical
+from toolsys.domain.calls import Progress
+from toolsys.domain.states import InvocationStatus
+from toolsys.models import Invocation
+from toolsys.ports import Runtime
+from toolsys.problems import Problem
+from toolsys.tenancy import is_transaction_open, tenant_transaction
+
+
+@gate("faults.b21")
+def test_b21_a_nul_in_arguments_and_result_is_kept_and_executed_once(acme: Tenancy, worker: Runtime) -> None:
+    (proposed,) = acme.propose(("demo.echo", {"text": "a\0b"}))
+    acme.work(worker, proposed)
+    call = acme.call(proposed)
+    assert call.status is InvocationStatus.SUCCEEDED
+    assert call.payload["content"] == [{"type": "text", "text": "a\0b"}]
+    assert events_of(acme, proposed).count("tool.call.started") == 1
+
+
+@gate("faults.b37")
+def test_b37_a_worker_is_told_only_of_what_is_committed(acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[bool, bool]] = []
+
+    def enqueue(tenant_id: str, invocation_id: uuid.UUID, *_: Any, **__: Any) -> None:
+        with tenant_transaction(tenant_id):
+            is_there = Invocation.objects.filter(pk=invocation_id).exists()
+        told.append((is_transaction_open(), is_there))
+
+    monkeypatch.setattr(queue, "enqueue_call", enqueue)
+    acme.propose(("demo.echo", {"text": "x"}))
+    assert told == [(False, True)]
+
+
+@gate("faults.b37")
+def test_b37_a_worker_that_sees_no_row_goes_away_quietly(acme: Tenancy, globex: Tenancy, worker: Runtime) -> None:
+    (proposed,) = acme.propose(("demo.echo", {"text": "x"}))
+    assert services.advance_step(acme.id, worker, invocation_id=uuid.uuid4()) == []
+    assert services.advance_step(globex.id, worker, invocation_id=proposed.invocation_id) == []
+    assert acme.call(proposed).status is InvocationStatus.AUTHORIZED
+
+
+@gate("faults.b37", "problem.writes_nothing")
+def test_b37_what_was_refused_whole_leaves_nothing_to_execute(acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[uuid.UUID] = []
+    monkeypatch.setattr(queue, "enqueue_call", lambda _tenant, identifier, *_: told.append(identifier))
+    with pytest.raises(Problem):
+        acme.propose(calls=(services.CallDraft("same", "demo.echo", {}), services.CallDraft("same", "demo.echo", {})))
+    with tenant_transaction(acme.id):
+        assert Invocation.objects.filter(run=acme.run).count() == 0
+    assert told == []
+
+
+@gate("faults.b47", "canonical.sent")
+def test_b47_what_was_approved_is_what_is_sent(acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tool gets exactly the document whose hash the approval is bound to, byte for byte."""
+    from toolsys.builtin.demo import DemoExternalWrite
+
+    sent: list[Any] = []
+    original = DemoExternalWrite.execute
+
+    async def execute(self: DemoExternalWrite, arguments: Any, context: Any) -> Any:
+        sent.append((canonical.dump(arguments), context.idempotency_key))
+        return await original(self, arguments, context)
+
+    monkeypatch.setattr(DemoExternalWrite, "execute", execute)
+    (held,) = acme.propose(("demo.external_write", {"line": "cafe\u0301"}))
+    assert held.state is Progress.HELD
+    approve(acme, held)
+    acme.work(worker, held)
+    with tenant_transaction(acme.id):
+        row = Invocation.objects.get(pk=held.invocation_id)
+    ((data, key),) = sent
+    assert data == '{"hold":false,"line":"café"}'.encode()
+    assert canonical.sha256_hex(data) == row.normalized_arguments_hash
+    assert (key, len(key)) == (row.idempotency_key, 64)
+
+
+@gate("faults.b47")
+def test_b47_an_approval_of_other_arguments_is_worth_nothing(acme: Tenancy, worker: Runtime) -> None:
+    (first,) = acme.propose(("demo.external_write", {"line": "1"}))
+    (second,) = acme.propose(("demo.external_write", {"line": "2"}))
+    with tenant_transaction(acme.id):
+        from toolsys.models import ApprovalRequest
+
+        foreign = ApprovalRequest.objects.get(invocation_id=first.invocation_id).digest
+    approve(acme, second, digest=foreign)
+    (denied,) = acme.work(worker, second)
+    assert denied.reason_code == "policy.approval.voided"
+    assert "tool.call.started" not in events_of(acme, second)

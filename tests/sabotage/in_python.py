@@ -1,0 +1,222 @@
+"""Defects of the pipeline, its steps, the domain and the edges."""
+
+from typing import Final
+
+from tests.sabotage.defect import Defect, Edit, defect
+
+PIPELINE, STEPS, PORTS = "toolsys/pipeline.py", "toolsys/steps.py", "toolsys/ports.py"
+ATTEMPTS: Final = "toolsys/attempts.py"
+DRAWN: Final = "tests/model/test_search.py::test_drawn_schedules_break_no_invariant"
+ENDS: Final = "tests/model/test_search.py::test_a_call_that_may_not_be_repeated_ends_by_where_its_worker_died"
+RACES: Final = "tests/model/test_design_races.py::"
+SOURCE: Final = "tests/architecture/test_pipeline_source.py::"
+RECOVERY: Final = "tests/integration/test_recovery.py::"
+CALLS: Final = "tests/integration/test_pipeline.py::"
+
+PIPELINE_DEFECTS: Final = (
+    defect(
+        "no watermark", "the watermark is committed before anything is sent", PIPELINE,
+        "fence = store.commit_watermark(claim)  # 10",
+        'from toolsys.ports import Fence; fence = Fence(held=True, why="held")  # 10',
+        DRAWN, ENDS, RECOVERY + "test_after_the_watermark_a_non_idempotent_call_is_uncertain_and_never_sent_again",
+    ),
+    Defect(
+        "watermark after the effect", "the watermark comes first",
+        (
+            Edit(
+                PIPELINE,
+                "        if case.spec.side_effect is not SideEffectClass.NONE:\n",
+                "        case.result = runtime.execution.execute(case.tool, case.arguments, context)\n"
+                "        if case.spec.side_effect is not SideEffectClass.NONE:\n",
+            ),
+            Edit(
+                PIPELINE,
+                "        case.result = runtime.execution.execute(case.tool, case.arguments, context)  # 10 the world",
+                "        # 10 the world",
+            ),
+        ),
+        (DRAWN, ENDS, SOURCE + "test_steps_and_commits_stand_where_the_specification_puts_them"),
+    ),
+    defect(
+        "fence not asked", "a fence that does not hold stops the call", PIPELINE,
+        "if not (fence.held and runtime.execution.may_send(claim)):", "if fence.why is None:",
+        DRAWN, RACES + "test_a_change_after_the_epoch_was_read_is_judged_afresh",
+        RECOVERY + "test_a_switch_turned_off_before_the_watermark_stops_the_call",
+    ),
+    defect(
+        "no boottime check", "a process frozen after the watermark does not send late", PIPELINE,
+        "if not (fence.held and runtime.execution.may_send(claim)):", "if not fence.held:",
+        RACES + "test_a_process_frozen_after_the_watermark_does_not_send_late",
+        SOURCE + "test_the_watermark_comes_before_the_effect_for_everything_but_none",
+    ),
+    defect(
+        "recovery not asked", "the recovery table is asked before the watermark is passed again", PIPELINE,
+        "if attempts.is_unrepeatable(case):", "if False:",
+        DRAWN, ENDS, RACES + "test_a_thaw_after_the_resolution_changes_nothing",
+    ),
+    defect(
+        "transaction not guarded", "no transaction is open while a tool runs", PIPELINE,
+        '        assert not is_transaction_open(), "no transaction may be open while a tool runs"\n', "",
+        SOURCE + "test_the_line_before_asserts_that_no_transaction_is_open",
+    ),
+    defect(
+        "cancelled call is left", "a call cancelled before its watermark is ended", PIPELINE,
+        'if why == "cancelled":', 'if why == "never":',
+        RECOVERY + "test_a_run_cancelled_before_the_watermark_stops_the_call",
+    ),
+    defect(
+        "facts kept after a lost fence", "after a lost fence the call is judged by fresh facts", PIPELINE,
+        'if why in {"authz_epoch", "switch"} and runtime', 'if why == "never" and runtime',
+        RECOVERY + "test_a_switch_turned_off_before_the_watermark_stops_the_call",
+        RACES + "test_changes_without_end_spend_the_claims_and_send_nothing",
+    ),
+    defect(
+        "replay runs again", "a terminal row gives its recorded outcome again", STEPS,
+        "if row.status.is_terminal:", "if row.status is InvocationStatus.PROPOSED:",
+        CALLS + "test_the_same_submission_again_is_a_replay_and_runs_nothing",
+        CALLS + "test_two_deliveries_of_one_job_execute_once",
+    ),
+    defect(
+        "new key per attempt", "every send of a call carries the same key", STEPS,
+        "idempotency_key=case.normalized.idempotency_key,",
+        'idempotency_key=f"{case.normalized.idempotency_key}-{claim.epoch}",',
+        DRAWN, "tests/model/test_search.py::test_a_call_that_may_be_repeated_is_repeated_and_succeeds",
+    ),
+    defect(
+        "unknown outcome retried", "an unknown outcome is uncertain and ends the call", STEPS,
+        "    if kind is ToolFailureKind.OUTCOME_UNKNOWN or unanswered:", "    if False:",
+        RACES + "test_an_answer_that_leaves_the_outcome_unknown_is_never_retried",
+        RECOVERY + "test_a_write_that_times_out_after_the_watermark_is_uncertain",
+    ),
+    defect(
+        "expired approval accepted", "an approval has a time to be used", STEPS,
+        "if approval.status is ApprovalStatus.APPROVED and not approval.is_consumable:", "if False:",
+        RACES + "test_an_approval_that_is_used_too_late_sends_nothing",
+        CALLS + "TestApproval::test_an_approval_not_used_in_time_denies",
+    ),
+    defect(
+        "digest not compared", "what was approved is what is done", STEPS,
+        " or approval.digest != approval_digest(case):", ":",
+        CALLS + "TestApproval::test_an_approval_of_something_else_is_void",
+    ),
+    defect(
+        "digest without arguments", "an approval is bound to the arguments", STEPS,
+        '        "arguments": case.normalized.arguments_hash,\n', "",
+        "tests/unit/test_approval_binding.py::test_whatever_changes_makes_another_digest",
+    ),
+    defect(
+        "weaker approval accepted", "an approval covers no stricter verdict than its own", STEPS,
+        "if verdict.rank > approval.verdict.rank:", "if False:",
+        "tests/unit/test_approval_binding.py::test_an_expert_s_approval_does_not_cover_what_now_needs_the_client",
+    ),
+    defect(
+        "revoked key accepted", "a key that is revoked meanwhile denies", STEPS,
+        "if not case.facts.key.is_live:", "if False:",
+        CALLS + "TestAuthorization::test_a_change_between_proposal_and_execution_is_seen_by_the_worker",
+    ),
+    defect(
+        "scopes of the key only", "key and principal must both hold a scope", "toolsys/domain/calls.py",
+        "return self.key.scopes & self.principal.scopes", "return self.key.scopes",
+        CALLS + "TestAuthorization::test_a_scope_that_the_principal_lacks_denies",
+    ),
+    defect(
+        "unknown tool is harmless", "an unknown tool counts as the strictest class", PORTS,
+        "live = self.tool.spec.classification if self.tool is not None else STRICTEST",
+        'live = self.tool.spec.classification if self.tool is not None else Classification(side_effect="none")',
+        CALLS + "test_an_unknown_tool_resolves_to_the_strictest_class_and_is_denied",
+        "tests/contract/store/test_proposal.py::test_a_refused_call_is_one_terminal_row_and_closes_its_step",
+    ),
+    defect(
+        "live class ignored", "of snapshot and live class the stricter counts", PORTS,
+        "return live if self.row is None else live.stricter(self.row.classification)",
+        "return live if self.row is None else self.row.classification",
+        RACES + "test_a_class_made_stricter_after_the_send_is_the_one_that_counts",
+    ),
+    defect(
+        "trust told by the step alone", "what the run was told caps the trust of its next step", PORTS,
+        "return self.call.step.origin_trust.stricter(self.facts.run.delivered_trust)",
+        "return self.call.step.origin_trust",
+        "tests/contract/store/test_settlement.py::test_a_step_written_later_is_capped_by_what_the_run_was_told",
+    ),
+    defect(
+        "recovery row flipped", "what was sent and may not be repeated is uncertain", "toolsys/domain/recovery.py",
+        "(IdempotencyClass.NON_IDEMPOTENT, True): RecoveryAction.UNCERTAIN",
+        "(IdempotencyClass.NON_IDEMPOTENT, True): RecoveryAction.RE_EXECUTE",
+        "tests/unit/test_recovery.py::test_the_table_is_that_of_the_specification", DRAWN, ENDS,
+    ),
+    defect(
+        "key place ignored", "without a way to pass the key nothing is conditional", "toolsys/domain/recovery.py",
+        "    if declared is IdempotencyClass.CONDITIONALLY_IDEMPOTENT and not passes_key:\n"
+        "        return IdempotencyClass.NON_IDEMPOTENT\n", "",
+        "tests/unit/test_recovery.py::test_without_a_way_to_pass_the_key_conditional_counts_as_non_idempotent",
+    ),
+    defect(
+        "earlier attempt forgotten", "an ending without a result does not forget an earlier attempt", ATTEMPTS,
+        "if recovery.unrecorded_ending_is_uncertain(case.classification, effect_sent=_effect_sent(case)):", "if False:",
+        DRAWN, RACES + "test_no_ending_without_a_result_forgets_the_watermark_of_an_earlier_attempt",
+        RECOVERY + "test_a_denial_after_an_earlier_attempt_was_sent_is_uncertain",
+    ),
+    defect(
+        "any class tried again", "a known failure is tried again only where a repeat is permitted", ATTEMPTS,
+        ' or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):', ":",
+        RACES + "test_a_known_failure_is_tried_again_only_where_a_repeat_is_permitted",
+    ),
+    defect(
+        "attempts without end", "a call is tried a bounded number of times", ATTEMPTS,
+        "if claim.attempt_number >= limits.max_attempts or wait", "if wait",
+        RACES + "test_a_known_failure_is_tried_again_only_where_a_repeat_is_permitted",
+        RACES + "test_absence_for_now_is_tried_again_and_a_bounded_number_of_times",
+    ),
+    defect(
+        "drain ignored", "a draining worker gives back what it has not sent", PIPELINE,
+        "if runtime.execution.is_draining:", "if False:",
+        "tests/model/test_search.py::test_one_change_at_every_point_breaks_no_invariant",
+        RACES + "test_a_draining_worker_gives_back_what_it_has_not_sent",
+    ),
+    defect(
+        "older database believed", "a row of an older database epoch counts as sent", "toolsys/domain/calls.py",
+        "return self.effect_sent_at is not None or self.predates_database_epoch",
+        "return self.effect_sent_at is not None",
+        RACES + "test_a_watermark_that_a_restore_erased_counts_as_set",
+    ),
+    defect(
+        "pin ignored", "a session is offered exactly its pin", "toolsys/registry.py",
+        "pinned = self.pinned(facts).get(name)",
+        "pinned = getattr(self._builtins.get(name), 'spec', None) or self.pinned(facts).get(name)",
+        "tests/unit/test_pinned_resolution.py::test_a_tool_of_the_build_that_was_not_advertised_is_not_offered",
+        "tests/unit/test_pinned_resolution.py::test_another_version_than_the_pinned_one_is_withdrawn",
+    ),
+    defect(
+        "remote references fetched", "no schema opens a connection", "toolsys/validation.py",
+        "retriever=_refuse, ", "",
+        "tests/unit/test_validation.py::test_no_schema_ever_opens_a_connection",
+    ),
+    defect(
+        "body not capped", "a body is bounded while it is read", "toolsys/egress.py",
+        "if left is not None and len(chunk) > left:", "if left is not None and len(chunk) < 0:",
+        "tests/integration/test_bounded_body.py::test_a_body_is_bounded_while_it_is_read",
+    ),
+    defect(
+        "rung before the commit", "the bell is rung after the commit", "toolsys/decisions.py",
+        "transaction.on_commit(ring, robust=True)", "ring()",
+        "tests/integration/approvals/test_deciding.py::"
+        "test_an_approval_is_recorded_with_its_vote_and_event_and_the_call_goes_on",
+    ),
+    defect(
+        "lease kept by a dead keeper", "a process trusts only the lease that it renewed itself", "toolsys/leases.py",
+        "Held(claim, claim.claimed_at_boottime + claim.lease_seconds)", 'Held(claim, float("inf"))',
+        RACES + "test_a_process_frozen_after_the_watermark_does_not_send_late",
+    ),
+    defect(
+        "row security off on one table", "every tenant's table is protected", "toolsys/rowsecurity.py",
+        'f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",',
+        "f\"ALTER TABLE {table} {'DISABLE' if table == 'artifacts' else 'ENABLE'} ROW LEVEL SECURITY\",",
+        "tests/architecture/test_row_security.py::test_another_tenant_s_rows_are_neither_read_nor_changed",
+        "tests/architecture/test_row_security.py::test_without_a_tenant_there_are_no_rows",
+    ),
+    defect(
+        "sealed bytes open anywhere", "sealed bytes are bound to where they belong", "toolsys/envelope.py",
+        "(tenant_id.encode(), kind.encode(), row.bytes, key)", "(kind.encode(), key)",
+        "tests/unit/test_envelope.py::test_a_value_moved_elsewhere_does_not_open",
+    ),
+)  # fmt: skip

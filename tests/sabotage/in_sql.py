@@ -1,0 +1,199 @@
+"""Defects of the commit points and of the sweep: one condition out of a statement."""
+
+from typing import Final
+
+from tests.sabotage.defect import Defect, defect
+
+COMMITS, SWEEP = "toolsys/sql/30_commits.sql", "toolsys/sql/40_definers.sql"
+PROPOSAL: Final = "tests/contract/store/test_proposal.py::"
+APPROVED: Final = "tests/contract/store/test_approved_intent.py::"
+CLAIM: Final = "tests/contract/store/test_claim.py::"
+WATERMARK: Final = "tests/contract/store/test_watermark.py::"
+SETTLEMENT: Final = "tests/contract/store/test_settlement.py::"
+SWEPT: Final = "tests/contract/store/test_sweep.py::"
+LOCKS: Final = "tests/integration/test_lock_order.py::"
+
+
+def _commit(name: str, says: str, old: str, new: str, *tests: str) -> Defect:
+    return defect(name, says, COMMITS, old, new, *tests)
+
+
+SQL_DEFECTS: Final = (
+    _commit(
+        "step body not compared", "the same step with another body is a conflict",
+        "IF v_step.body_hash <> p->'step'->>'body_hash' THEN", "IF false THEN",
+        PROPOSAL + "test_the_same_step_with_another_body_is_a_conflict_and_writes_nothing",
+    ),
+    _commit(
+        "cancelled run takes calls", "a cancelled run takes no intent and no hold",
+        "IF v_run.cancel_requested_at IS NOT NULL AND", "IF false AND",
+        PROPOSAL + "test_a_cancelled_run_takes_no_intent_and_no_hold",
+    ),
+    _commit(
+        "approval not consumed", "an approval is used once", "SET status = 'consumed', consumed_at = v_now",
+        "SET consumed_at = v_now",
+        APPROVED + "test_an_approved_intent_consumes_the_request_and_the_run_goes_on",
+    ),
+    _commit(
+        "any digest consumed", "an approval is used for what it was given for", " AND digest = p->>'digest'", "",
+        APPROVED + "test_an_approval_of_something_else_is_not_consumed",
+    ),
+    _commit(
+        "late approval consumed", "an approval is used in its time", "      AND consume_by > v_now;", "      ;",
+        APPROVED + "test_an_approval_past_its_time_of_use_is_not_consumed",
+    ),
+    _commit(
+        "cancelled call approved", "a cancelled call consumes nothing",
+        "IF v.status <> 'waiting_for_approval' OR v.cancel_requested_at IS NOT NULL THEN",
+        "IF v.status <> 'waiting_for_approval' THEN",
+        APPROVED + "test_a_call_cancelled_meanwhile_consumes_nothing",
+    ),
+    _commit(
+        "claim makes a row young", "a claim keeps the row's database epoch",
+        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch\n",
+        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,\n"
+        "        database_epoch = (SELECT database_epoch FROM platform_state)\n",
+        CLAIM + "test_a_claim_does_not_make_a_row_of_an_older_database_younger",
+    ),
+    _commit(
+        "live lease claimed", "a live lease keeps others away",
+        "(i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))\n      -- A further",
+        "i.status = 'running')\n      -- A further",
+        CLAIM + "test_a_live_lease_keeps_others_away_even_with_the_present_epoch",
+        "tests/integration/test_recovery.py::test_the_claim_statement_itself_refuses_a_live_lease",
+    ),
+    _commit(
+        "claims without end", "a call is claimed a bounded number of times",
+        " AND i.claim_epoch = p_epoch AND i.claim_epoch < p_max_claims", " AND i.claim_epoch = p_epoch",
+        CLAIM + "test_claims_are_bounded_and_the_last_refusal_settles",
+    ),
+    _commit(
+        "no cap per tenant", "one tenant's calls do not fill the workers",
+        "      AND p_cap > (SELECT", "      AND 9999 > (SELECT",
+        CLAIM + "test_a_tenant_has_a_cap_of_running_calls_and_a_passed_lease_frees_a_place",
+    ),
+    _commit(
+        "authorization epoch not compared", "stale facts let nothing out",
+        " AND authz_epoch = p_authz_epoch FOR SHARE;", " FOR SHARE;",
+        WATERMARK + "test_a_changed_authorization_epoch_does_not_hold",
+        "tests/integration/test_recovery.py::test_a_switch_turned_off_before_the_watermark_stops_the_call",
+    ),
+    _commit(
+        "platform switch ignored", "a platform that is off sends nothing",
+        "PERFORM 1 FROM platform_state WHERE is_execution_enabled;", "PERFORM 1 FROM platform_state;",
+        WATERMARK + "test_a_platform_that_is_switched_off_does_not_hold",
+    ),
+    _commit(
+        "run cancellation ignored by the fence", "a cancelled run sends nothing",
+        " AND r.cancel_requested_at IS NULL AND r.id = (", " AND r.id = (",
+        WATERMARK + "test_a_cancelled_run_does_not_hold", WATERMARK + "test_a_cancelled_call_does_not_hold",
+        "tests/integration/test_recovery.py::test_a_run_cancelled_before_the_watermark_stops_the_call",
+    ),
+    _commit(
+        "fence without a lease", "a claim whose lease has passed sends nothing",
+        "AND id = p_id AND claim_epoch = p_epoch AND status = 'running'\n"
+        "      AND lease_expires_at > clock_timestamp() AND operation_deadline",
+        "AND id = p_id AND claim_epoch = p_epoch AND status = 'running'\n      AND operation_deadline",
+        WATERMARK + "test_a_passed_lease_does_not_hold",
+    ),
+    _commit(
+        "fence without an epoch", "an older claim sends nothing",
+        "AND id = p_id AND claim_epoch = p_epoch AND status = 'running'\n"
+        "      AND lease_expires_at > clock_timestamp() AND operation_deadline",
+        "AND id = p_id AND status = 'running'\n      AND lease_expires_at > clock_timestamp() AND operation_deadline",
+        WATERMARK + "test_an_older_claim_does_not_hold_while_the_next_one_runs",
+    ),
+    _commit(
+        "watermark moves", "the watermark keeps its first time",
+        "SET effect_sent_at = coalesce(effect_sent_at, clock_timestamp())", "SET effect_sent_at = clock_timestamp()",
+        WATERMARK + "test_the_watermark_keeps_its_first_time",
+    ),
+    _commit(
+        "renewed for ever", "no lease is renewed past the operation's deadline",
+        " AND i.operation_deadline > clock_timestamp()", "",
+        WATERMARK + "test_no_lease_is_renewed_past_the_operation_deadline",
+    ),
+    _commit(
+        "passed lease renewed", "only a live lease is renewed",
+        "      AND i.lease_expires_at > clock_timestamp() AND i.operation_deadline", "      AND i.operation_deadline",
+        WATERMARK + "test_a_passed_lease_is_not_renewed",
+    ),
+    _commit(
+        "released claim keeps its lease", "what is given back is free at once",
+        "SET status = 'authorized', claimed_by = NULL, lease_expires_at = NULL,\n        operation_deadline = NULL, ",
+        "SET status = 'authorized', ",
+        WATERMARK + "test_a_released_call_is_free_at_once",
+    ),
+    _commit(
+        "no epoch in the result", "an older claim persists nothing",
+        " AND claim_epoch = (p->>'epoch')::int\n      AND status = p->>'from'", "\n      AND status = p->>'from'",
+        SETTLEMENT + "test_a_late_result_of_an_older_claim_is_refused_while_the_next_one_runs",
+        "tests/integration/test_recovery.py::"
+        "test_a_late_result_of_an_older_claim_is_refused_while_the_new_one_runs",
+    ),
+    _commit(
+        "no status in the result", "nothing ends twice", "      AND status = p->>'from'\n", "",
+        SETTLEMENT + "test_a_row_ends_once",
+    ),
+    _commit(
+        "running call ended from outside", "who holds no claim ends nothing whose lease lives",
+        "(status <> 'running' OR (p->>'holds_claim')::boolean OR lease_expires_at <= clock_timestamp())", "true",
+        SETTLEMENT + "test_a_running_call_is_not_ended_from_outside_while_its_lease_lives",
+    ),
+    _commit(
+        "event not written", "every ending has its event in the same statement",
+        "    PERFORM toolsys_emit(v, CASE v.status WHEN 'succeeded' THEN 'tool.call.completed'\n"
+        "        ELSE 'tool.call.' || v.status END, 'settled:' || v.id);\n", "",
+        SETTLEMENT + "test_a_result_ends_the_row_with_payload_event_and_step",
+        "tests/integration/test_pipeline.py::test_a_read_is_handed_off_executed_and_recorded",
+    ),
+    _commit(
+        "trust not lowered", "what a run was told lowers its trust",
+        "IF (p->>'lowers_trust')::boolean THEN", "IF false THEN",
+        SETTLEMENT + "test_a_result_lowers_what_the_run_has_been_told_and_never_raises_it",
+    ),
+    _commit(
+        "call locked before its run", "what changes the run locks it first",
+        "FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.id = p_id) FOR NO KEY UPDATE;",
+        "FROM tool_invocations i WHERE false) FOR NO KEY UPDATE;",
+        LOCKS + "test_a_cancellation_and_a_result_do_not_wait_in_a_circle",
+        LOCKS + "test_a_cancellation_and_an_approved_intent_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "call locked before its request", "the end of a held call locks its request first",
+        "a.invocation_id = p_id FOR NO KEY UPDATE;", "false;",
+        LOCKS + "test_a_decision_and_the_end_of_a_held_call_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "two share a run to change it", "what changes the run takes its lock at once",
+        "IF p->'row'->>'status' = 'waiting_for_approval' OR", "IF",
+        LOCKS + "test_two_holds_of_one_run_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "fence locks the call first", "the fence locks the run first",
+        "    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.cancel",
+        "    PERFORM 1 FROM tool_invocations WHERE tenant_id = p_tenant AND id = p_id FOR UPDATE;\n"
+        "    PERFORM 1 FROM runs r WHERE r.tenant_id = p_tenant AND r.cancel",
+        LOCKS + "test_a_cancellation_and_a_watermark_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "attempts not counted", "a claim given back after a failure counts its attempt",
+        "attempt_number = p_attempt, ", "",
+        WATERMARK + "test_a_release_counts_the_attempt_that_comes_next",
+    ),
+    defect(
+        "lost steps not swept", "a step whose next call was never written is found", SWEEP,
+        "WHERE s.completed_at IS NULL AND s.created_at", "WHERE false AND s.created_at",
+        SWEPT + "test_a_step_whose_next_call_was_never_written_is_named",
+    ),
+    defect(
+        "suspended calls swept", "a suspended call is not rung for", SWEEP,
+        " AND i.suspended_kind IS NULL", "",
+        SWEPT + "test_a_running_call_is_named_once_its_lease_has_passed",
+    ),
+    defect(
+        "decisions not swept", "a decided request is found when its bell is lost", SWEEP,
+        "AND (a.status <> 'pending' OR a.expires_at <= clock_timestamp()", "AND (a.expires_at <= clock_timestamp()",
+        SWEPT + "test_a_held_call_is_named_once_it_is_decided",
+    ),
+)  # fmt: skip

@@ -1,0 +1,130 @@
+"""How a connection is made: resolve once, judge every address, dial the address and never the name.
+
+Between what was checked and what is dialled nothing can change, because the dial gets an address. The stream that comes
+of it counts what the peer makes us read. Only `toolsys.egress` imports this.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any, Final
+
+import httpcore2
+
+from toolsys.domain.destinations import EgressPolicy, EgressRefused, literal
+
+type Resolver = Callable[[str, int], Awaitable[list[str]]]
+
+# One address that does not answer may not spend the time of the others.
+CONNECT_SECONDS: Final = 10.0
+MAXIMUM_DIALS: Final = 4
+MAXIMUM_LOOKUPS: Final = 32
+MAXIMUM_HEAD_BYTES: Final = 32_768
+
+
+@cache
+def _resolving() -> ThreadPoolExecutor:
+    """Threads of its own: a lookup that hangs cannot be cancelled, and may not hold up what else uses threads."""
+    return ThreadPoolExecutor(MAXIMUM_LOOKUPS, thread_name_prefix="resolve")
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_resolving(), look)
+    return list(dict.fromkeys(str(info[4][0]) for info in found))
+
+
+@contextmanager
+def _as_lost(lost: type[httpcore2.NetworkError]) -> Iterator[None]:
+    """httpcore2 lets an error of TLS pass that comes after the handshake; nobody above would know it."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise lost(type(error).__name__) from error
+
+
+class MeteredStream(httpcore2.AsyncNetworkStream):
+    """Bounds what a peer can make us read, however little of it is content: interim answers, trailers, framing.
+
+    Each write begins a new exchange and allows one head; the exchange allows its body when it has seen the head.
+    """
+
+    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+        self._inner = inner
+        self._left: int | None = None
+
+    def allow(self, amount: int | None) -> None:
+        self._left = amount
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore2's
+        if self._left is not None and self._left <= 0:
+            raise EgressRefused("too_large", "more around the answer than in it", was_sent=True)
+        with _as_lost(httpcore2.ReadError):
+            data = await self._inner.read(max_bytes, timeout)
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore2's
+        self._left = MAXIMUM_HEAD_BYTES
+        with _as_lost(httpcore2.WriteError):
+            await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's
+    ) -> httpcore2.AsyncNetworkStream:
+        return MeteredStream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class PinnedBackend(httpcore2.AsyncNetworkBackend):
+    """`network` is what dials: the real one, or one that a test watches."""
+
+    def __init__(self, policy: EgressPolicy, resolver: Resolver, network: httpcore2.AsyncNetworkBackend) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._network = network
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore2's
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        seconds = CONNECT_SECONDS if timeout is None else min(timeout, CONNECT_SECONDS)
+        answers = [host] if literal(host) is not None else await self._resolved(host, port, seconds)
+        failure: Exception = httpcore2.ConnectError("no address")
+        for address in self._policy.check_answers(host, port, answers)[:MAXIMUM_DIALS]:
+            try:
+                stream = await self._network.connect_tcp(address, port, seconds, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+            else:
+                return MeteredStream(stream)
+        raise failure
+
+    async def _resolved(self, host: str, port: int, seconds: float) -> list[str]:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._resolver(host, port)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout("name resolution") from None
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError("name resolution") from error
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

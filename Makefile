@@ -2,11 +2,13 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-values crash crash-ci reliability egress model sabotage lint lock clean-data
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress model sabotage races soak lint lock \
+  clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
 ARGUMENTS =
+CALLS = 5000
 SEED =
 
 help:
@@ -14,7 +16,7 @@ help:
 	  'make up          start everything here: servers, migrations, web, worker, scheduler (PORT=8000)' \
 	  'make test        run the whole test suite on servers of its own (ARGUMENTS="-k name")' \
 	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
-	  'make crash-ci    a choice of it that covers every pair of its axes, at most 5 minutes' \
+	  'make crash-ci    a choice of it that covers every pair of its axes, as far as 5 minutes go' \
 	  'make reliability write the results of `make crash` into toolsys/docs/reliability.md' \
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
@@ -22,6 +24,8 @@ help:
 	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
+	  'make races       races, zombies and lost servers in their long form (ARGUMENTS="-k zombies")' \
+	  'make soak        calls while workers are killed and servers restarted (CALLS=5000 SEED=1)' \
 	  'make lint        style, types, import contracts, missing migrations' \
 	  'make lock        write the lock files anew from pyproject.toml' \
 	  'make clean-data  delete the data of `make up` and of the tests'
@@ -42,7 +46,7 @@ crash:
 
 crash-ci:
 	@sh config/environment.sh tests/requirements.lock
-	@exec $(PYTHON_IN_VENV) -m tests.crash.matrix --selection pairwise --minutes 4.5 $(ARGUMENTS)
+	@exec $(PYTHON_IN_VENV) -m tests.crash.matrix --selection pairwise --minutes 4.5 --sample $(ARGUMENTS)
 
 reliability:
 	@sh config/environment.sh tests/requirements.lock
@@ -71,6 +75,14 @@ model:
 sabotage:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.sabotage $(ARGUMENTS)
+
+races:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.races $(ARGUMENTS)
+
+soak:
+	@sh config/environment.sh tests/requirements.lock
+	@seed="$(SEED)"; exec $(PYTHON_IN_VENV) -m tests.races.soak --calls $(CALLS) --seed "$${seed:-1}"
 
 lint:
 	@sh config/environment.sh tests/requirements.lock

@@ -4,8 +4,11 @@
 as `?host=/folder/of/the/socket`. Other options go to libpq (`sslmode`, `connect_timeout`, …).
 """
 
+import select
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+import psycopg
 
 ENGINE = "toolsys.postgres"
 SCHEMES = ("postgres", "postgresql")
@@ -39,5 +42,21 @@ def database(url: str, *, pool_maximum: int | None = None) -> dict[str, Any]:
     # Django switches server-side preparation off; the commit points are prepared at their first use.
     settings["OPTIONS"] |= {"prepare_threshold": 0}
     if pool_maximum is not None:
-        settings["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": pool_maximum, "timeout": POOL_TIMEOUT_SECONDS}}
+        settings["OPTIONS"] |= {"pool": {
+            "min_size": 1, "max_size": pool_maximum, "timeout": POOL_TIMEOUT_SECONDS, "check": refuse_ended,
+        }}  # fmt: skip
     return settings
+
+
+def refuse_ended(connection: "psycopg.Connection[Any]") -> None:
+    """Tell the pool of a connection whose server has gone, without a round trip.
+
+    An idle connection has nothing to read, unless it was ended; what else a server may say unasked costs no more than a
+    new connection. Raises: OperationalError.
+    """
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    if waiting.poll(0):
+        # Closed, or the pool would take it back and offer it again.
+        connection.close()
+        raise psycopg.OperationalError("the server has ended this idle connection")

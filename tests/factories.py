@@ -11,7 +11,7 @@ from django.utils import timezone
 from toolsys import selectors, services
 from toolsys.composition import Composition
 from toolsys.domain.calls import Disposition
-from toolsys.models import Agent, AgentSession, ApiKey, ApprovalRequest, Principal, Run, Tenant, ToolEvent
+from toolsys.models import Agent, AgentSession, ApiKey, ApprovalRequest, Invocation, Principal, Run, Tenant, ToolEvent
 from toolsys.ports import Runtime
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
@@ -51,11 +51,17 @@ class Tenancy:
         """Do what a queue job would do for this invocation."""
         return services.advance_step(self.id, worker, invocation_id=disposition.invocation_id)
 
-    def finish(self, worker: Runtime, disposition: Disposition) -> list[Disposition]:
+    def work_later(self, worker: Runtime, disposition: Disposition) -> Disposition:
+        """Let the wait before a further attempt pass, as time would, and work."""
+        with tenant_transaction(self.id):
+            Invocation.objects.filter(pk=disposition.invocation_id).update(not_before="2020-01-01T00:00:00Z")
+        return self.work(worker, disposition)[0]
+
+    def finish(self, worker: Runtime, disposition: Disposition) -> Disposition:
         """Work until the call has ended: on a busy machine a cold start may take more than one attempt."""
         for _ in range(worker.limits.max_attempts):
-            found = self.work(worker, disposition)
-            if found[-1].is_settled:
+            found = self.work_later(worker, disposition)
+            if found.is_settled:
                 break
         return found
 

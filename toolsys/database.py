@@ -47,6 +47,14 @@ def discard_connection(using: str = DEFAULT_DB_ALIAS) -> None:
     connections[using].close()
 
 
+def end_session(using: str = DEFAULT_DB_ALIAS) -> None:
+    """End the session itself, with every lock that it holds: given back to the pool it would keep them."""
+    wrapper = connections[using]
+    if wrapper.connection is not None:
+        wrapper.connection.close()
+    wrapper.close()
+
+
 def now() -> Any:
     """The database's clock as an expression: the only clock that decides."""
     return Func(function="clock_timestamp", output_field=DateTimeField())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import redis
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 
 from toolsys import database, queue
 
@@ -65,12 +65,12 @@ def serve(sweep_seconds: float, grace_seconds: float, stopping: threading.Event,
                     chore.run_if_due()
         except (DatabaseError, redis.RedisError, OSError):
             log.exception("sweep failed; trying again")
-            close_old_connections()
+            database.end_session()
         stopping.wait(sweep_seconds)
 
 
 def _is_leader() -> bool:
-    """Session-level advisory lock: held by this process's one connection until it ends."""
+    """Session-level advisory lock: held by this process's one connection until that is ended, never only given back."""
     return bool(database.call("SELECT pg_try_advisory_lock(%s)", (LOCK,))[0][0])
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import redis
 from django.db import connections
 from rq import Queue
 from rq.job import Job
@@ -33,6 +34,8 @@ class ThreadWorker(SimpleWorker):
     queue_class = BellQueue
     job_class = Bell
     log_job_description = False
+    # RQ would let a worker sleep up to a minute after its queue has come back.
+    max_connection_wait_time = 2.0
 
     def __init__(
         self, queues: list[Queue], *, runtime: Runtime, threads: int, stop_sending: Callable[[], None], **options: Any
@@ -74,12 +77,15 @@ class ThreadWorker(SimpleWorker):
         self._jobs.put(job)
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """At most one a second, where RQ sends four a job."""
+        """At most one a second, where RQ sends four a job; one that cannot be told is no reason to quit."""
         if pipeline is None:
             if time.monotonic() - self._last_heartbeat < HEARTBEAT_SECONDS:
                 return
             self._last_heartbeat = time.monotonic()
-        super().heartbeat(timeout, pipeline)
+        try:
+            super().heartbeat(timeout, pipeline)
+        except redis.RedisError as error:
+            log.warning("a heartbeat could not be told (%s)", type(error).__name__)
 
     def set_state(self, state: str, pipeline: Any = None) -> None:
         if state != getattr(self, "_state", None):

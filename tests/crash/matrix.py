@@ -177,6 +177,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--selection", choices=SELECTIONS, default="full")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lanes", type=int, choices=range(1, 14), default=LANES)
+    parser.add_argument("--sample", action="store_true", help="what is left when the time is over is no failure")
     parser.add_argument("--minutes", type=float, default=44.0, help="begin no cell after this time")
     parser.add_argument("--only", default="", help="cells whose name holds this; always played")
     parser.add_argument("--fresh", action="store_true", help="forget what was played before")
@@ -206,7 +207,8 @@ def main(arguments: list[str]) -> int:
     passed = sum(not line["faults"] for line in matrix.results())
     failed = len(matrix.results()) - passed + len(matrix.late)
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed or matrix.left() or not cells else 0
+    is_unfinished = matrix.left() > 0 and not (options.sample and matrix.left() < len(cells))
+    return 1 if failed or is_unfinished or not cells else 0
 
 
 if __name__ == "__main__":

@@ -34,13 +34,6 @@ def row_of(tenancy: Tenancy, call: Disposition) -> Invocation:
         return Invocation.objects.get(pk=call.invocation_id)
 
 
-def attempt(tenancy: Tenancy, worker: Runtime, call: Disposition) -> Disposition:
-    """Let the wait before the next attempt pass, as time would, and work."""
-    with tenant_transaction(tenancy.id):
-        Invocation.objects.filter(pk=call.invocation_id).update(not_before="2020-01-01T00:00:00Z")
-    return tenancy.work(worker, call)[0]
-
-
 def approved_write(tenancy: Tenancy) -> Disposition:
     (held,) = tenancy.propose(("demo.external_write", {"line": "x"}))
     approve(tenancy, held)
@@ -52,11 +45,11 @@ def test_a_read_that_was_asked_to_slow_down_is_tried_again_with_the_same_key(acm
     tool = Scripted.echo(BUSY, BUSY, DONE)
     runtime = tool.installed_in(worker)
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
-    assert [attempt(acme, runtime, call).state for _ in range(2)] == [Progress.IN_FLIGHT] * 2
+    assert [acme.work_later(runtime, call).state for _ in range(2)] == [Progress.IN_FLIGHT] * 2
     waiting = row_of(acme, call)
     assert (waiting.status, waiting.attempt_number, waiting.claimed_by) == ("authorized", 3, None)
     assert waiting.error == {"detail": "attempt 2: tool.rate_limited"}
-    ended = attempt(acme, runtime, call)
+    ended = acme.work_later(runtime, call)
     assert ended.outcome_status is OutcomeStatus.SUCCEEDED
     assert len({context.idempotency_key for _, context in tool.sent}) == 1
     assert [context.attempt_number for _, context in tool.sent] == [1, 2, 3]
@@ -68,7 +61,7 @@ def test_a_read_that_was_asked_to_slow_down_is_tried_again_with_the_same_key(acm
 def test_attempts_end_with_the_failure_itself(acme: Tenancy, worker: Runtime) -> None:
     tool = Scripted.echo(BUSY)
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
-    found = [attempt(acme, tool.installed_in(worker), call) for _ in range(3)]
+    found = [acme.work_later(tool.installed_in(worker), call) for _ in range(3)]
     assert (found[-1].outcome_status, found[-1].reason_code) == (OutcomeStatus.FAILED, "tool.rate_limited")
     assert len(tool.sent) == 3
 
@@ -79,7 +72,7 @@ def test_the_wait_grows_and_is_never_shorter_than_asked(acme: Tenancy, worker: R
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
     waits = []
     for _ in range(2):
-        attempt(acme, tool.installed_in(worker), call)
+        acme.work_later(tool.installed_in(worker), call)
         with tenant_transaction(acme.id):
             (left,) = Invocation.objects.filter(pk=call.invocation_id).values_list(database_wait(), flat=True)
         waits.append(left.total_seconds())
@@ -116,7 +109,7 @@ def test_what_could_not_be_prepared_was_not_sent_and_may_be_tried_again(acme: Te
     held = approved_write(acme)
     assert acme.work(runtime, held)[0].state is Progress.IN_FLIGHT
     assert (row_of(acme, held).effect_sent_at, tool.sent) == (None, [])
-    ended = attempt(acme, runtime, held)
+    ended = acme.work_later(runtime, held)
     assert (ended.outcome_status, len(tool.sent)) == (OutcomeStatus.SUCCEEDED, 1)
 
 
@@ -126,7 +119,7 @@ def test_ringing_again_and_again_does_not_shorten_the_wait(acme: Tenancy, worker
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
     assert [acme.work(tool.installed_in(worker), call)[0].state for _ in range(3)] == [Progress.IN_FLIGHT] * 3
     assert (len(tool.sent), row_of(acme, call).claim_epoch) == (1, 1)
-    assert attempt(acme, tool.installed_in(worker), call).outcome_status is OutcomeStatus.SUCCEEDED
+    assert acme.work_later(tool.installed_in(worker), call).outcome_status is OutcomeStatus.SUCCEEDED
 
 
 def keyed(*answers: ToolResult) -> Scripted:
@@ -146,7 +139,7 @@ def test_an_unanswered_write_is_replayed_where_the_remote_side_knows_the_key_and
     )
     approve(acme, held)
     runtime = tool.installed_in(worker)
-    found = [attempt(acme, runtime, held) for _ in range(3)]
+    found = [acme.work_later(runtime, held) for _ in range(3)]
     assert [each.state for each in found] == [Progress.IN_FLIGHT, Progress.IN_FLIGHT, Progress.SETTLED]
     assert found[-1].outcome_status is OutcomeStatus.UNCERTAIN
     assert len({context.idempotency_key for _, context in tool.sent}) == 1

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import redis
 from rq import Queue
 from rq.exceptions import DequeueTimeout, NoSuchJobError
+from rq.worker import SimpleWorker
 
 from tests.spec.requirements import gate
-from toolsys import queue
+from toolsys import queue, worker
 from toolsys.queue import Bell, BellQueue
 from toolsys.worker import ThreadWorker
 
@@ -149,3 +151,29 @@ def test_what_was_popped_and_not_begun_is_rung_for_again(
     worker._drain()
     worker._perform(Bell.fetch(queue.bell_id("call", "acme", CALL, 0), bells.connection))
     assert (rung, stopped, hands.began) == ([queue.bell_id("call", "acme", CALL, 0)], ["told"], [])
+
+
+@gate("lost.queue")
+def test_a_heartbeat_that_cannot_be_told_ends_no_worker(
+    bells: BellQueue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RQ tells of one after each job, outside of what it protects: the worker would quit there."""
+    attempts = threading.Semaphore(0)
+
+    def unheard(*_arguments: Any, **_options: Any) -> None:
+        attempts.release()
+        raise redis.ConnectionError("away")
+
+    monkeypatch.setattr(SimpleWorker, "heartbeat", unheard)
+    monkeypatch.setattr(worker, "HEARTBEAT_SECONDS", 0.0)
+    hands.leave.set()
+    bells.connection.rpush(bells.key, "callXacmeXfirstX0", "callXacmeXsecondX0")
+    thread = work(serve(bells, hands, 1, []))
+    thread.join(30)
+    assert (hands.began, len(bells), thread.is_alive()) == (["first", "second"], 0, False)
+    assert attempts.acquire(timeout=0)
+
+
+@gate("lost.queue")
+def test_a_worker_asks_again_soon_after_its_queue_came_back(bells: BellQueue, hands: Hands) -> None:
+    assert serve(bells, hands, 1, []).max_connection_wait_time <= 2.0

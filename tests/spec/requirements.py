@@ -168,6 +168,13 @@ _CALLS: Final = (
     Requirement("model.search", "issue 3", "No interleaving of workers and adversary breaks an invariant."),
     Requirement("model.races", "issue 3", "Each interleaving that the design names a rule for is decided by it."),
     Requirement("sabotage.planted", "STYLE §8", "Each planted defect applies, and names the tests that turn red."),
+    Requirement("dedup.concurrent", "TS Deduplication", "The same submission many times at once is one row, run once."),
+    Requirement("dedup.delivered_twice", "TS Deduplication", "A job delivered many times at once runs once."),
+    Requirement("race.workers", "issue 3", "However many workers: each call once, claim epochs grow, no row is lost."),
+    Requirement("race.zombies", "issue 3", "A worker frozen past its lease neither sends nor persists when it thaws."),
+    Requirement("race.design", "DESIGN §3 §4", "Each interleaving that the design names a rule for has a test."),
+    Requirement("lost.queue", "DESIGN §4", "Whatever the queue loses or repeats, every call ends, once."),
+    Requirement("lost.database", "issue 3", "A database that goes away at any moment loses and doubles no call."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -69,6 +70,7 @@ def test_a_tool_that_streams_past_its_ceiling_is_cancelled_with_its_partial_kept
 
     class Context:
         timeout_seconds = 1.0
+        invocation_id = UUID(int=1)
 
     unused: Any = None
     loop: Any = Loop()

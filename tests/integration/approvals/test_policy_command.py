@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from approvals import policy_services
+from approvals import policy_services, replays
 from tests.factories import Tenancy, approve
 from tests.integration.approvals.test_policy import author
 from tests.scripted import Scripted
@@ -108,9 +108,11 @@ def test_an_unknown_call_is_not_explained_and_a_foreign_one_is_not_there(acme: T
 
 
 @gate("policy.replay")
+@pytest.mark.parametrize("page", [1, 2, 500])
 def test_a_draft_is_replayed_over_what_was_recorded(
-    acme: Tenancy, globex: Tenancy, author: Any, tmp_path: Path
+    acme: Tenancy, globex: Tenancy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
+    monkeypatch.setattr(replays, "PAGE", page)
     for line in ("pay 9 to bob", "pay 12 to eve", "hello"):
         acme.propose(("demo.external_write", {"line": line}))
     acme.propose(("demo.echo", {"text": "pay"}))

@@ -76,7 +76,7 @@ def test_what_was_foreseen_is_what_happens(api: Api) -> None:
 @gate("policy.dry_run")
 def test_a_step_that_exists_may_be_foreseen_again(api: Api) -> None:
     api.tenancy.propose(("demo.external_write", {"line": "y"}), step=1)
-    (foreseen,) = asked(api, ("held", "demo.external_write", {"line": "x"})).json()["calls"]
+    (foreseen,) = asked(api, ("call_0", "demo.external_write", {"line": "y"})).json()["calls"]
     assert foreseen["is_held"]
 
 

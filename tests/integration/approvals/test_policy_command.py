@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from django.core.management import CommandError, call_command
 from approvals import policy_services, replays
 from tests.factories import Tenancy, approve
 from tests.integration.approvals.test_policy import author
+from tests.integration.approvals.test_switch_races import Between, probed
 from tests.scripted import Scripted
 from tests.spec.requirements import gate
 from toolsys import explanations
@@ -96,6 +98,27 @@ def test_a_call_that_a_later_rule_ended_says_both_verdicts(acme: Tenancy, author
     assert len(text.splitlines()) == 15
     assert text.count("* 6 evaluate policy") == 1
     assert "policy.rule.block" in text.splitlines()[0]
+
+
+@gate("policy.explain")
+def test_a_call_that_was_claimed_and_judged_again_says_where_it_ended(
+    acme: Tenancy, author: Any, worker: Runtime
+) -> None:
+    (held,) = acme.propose(WRITE)
+    approve(acme, held)
+    rule = partial(
+        policy_services.save_rule,
+        tenant_id=acme.id,
+        user=author,
+        name="no",
+        verdict="block",
+        match={"tools": ["demo.*"]},
+    )
+    acme.work(probed(worker, Between("after_claim", rule)), held)
+    found = explained(acme, held)
+    ((number, said),) = decided(found)
+    assert (number, reached(found)) == (6, 6)
+    assert said.startswith("refused: policy.rule.block")
 
 
 @gate("policy.explain")

@@ -152,6 +152,11 @@ class Toolsys(BaseSettings):
     waiters_cap: int = Field(48, ge=0)
     worker_threads: int = Field(8, ge=1)
 
+    # The folder with the files that `file:NAME` credential references name.
+    secrets_dir: Path | None = None
+
+    # How long a tenant's HTTP server is taken at its last listing when a session opens.
+    mcp_discovery_reuse_seconds: int = Field(300, ge=0)
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Networks = ()
     tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()

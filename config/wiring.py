@@ -34,7 +34,7 @@ from toolsys.builtin.workspace_list import WorkspaceList
 from toolsys.builtin.workspace_read_text import WorkspaceReadText
 from toolsys.builtin.workspace_write_text import WorkspaceWriteText
 from toolsys.composition import Composition
-from toolsys.credentials import EnvironmentCredentials
+from toolsys.credentials import Credentials
 from toolsys.domain.capture import hard_ceiling
 from toolsys.domain.offering import Limit
 from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, policy_for
@@ -155,7 +155,7 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
         desk=SeatDesk(rulesets, settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
         sealer=sealer,
         artifacts=StoredArtifacts(artifact_files(), sealer, ids, crash_probe, artifact_bytes()),
-        credentials=EnvironmentCredentials(),
+        credentials=Credentials(sealer, settings.TOOLSYS.secrets_dir),
         clock=clock,
         ids=ids,
         probe=crash_probe,
@@ -167,6 +167,10 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     return Composition(runtime, registry)
 
 
+def credentials() -> Credentials:
+    return Credentials(Envelope(settings.MASTER_ENCRYPTION_KEYS), settings.TOOLSYS.secrets_dir)
+
+
 def stdio_commands() -> dict[str, StdioCommand]:
     """What a stdio server's row may name: deployment configuration, which no tenant can write."""
     servers = settings.TOOLSYS.stdio_servers
@@ -174,15 +178,22 @@ def stdio_commands() -> dict[str, StdioCommand]:
 
 
 def egress_of(config: ServerConfig) -> EgressPolicy:
-    """A server may be dialled at exactly its own origin; its addresses are checked all the same."""
+    """A server may be dialled at its own origin and its token endpoint's; addresses are checked all the same."""
     try:
-        return egress_policy([config.endpoint])
+        return egress_policy([config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])])
     except EgressRefused:
         return EgressPolicy()  # it has no origin: nothing is allowed, and the validators say why
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
-    return McpProvider(SystemClock(), stdio_commands(), settings.TOOLSYS.global_output_ceiling_bytes, workbench)
+    numbers = settings.TOOLSYS
+    return McpProvider(
+        SystemClock(),
+        stdio_commands(),
+        numbers.global_output_ceiling_bytes,
+        workbench,
+        numbers.mcp_discovery_reuse_seconds,
+    )
 
 
 def compose_web() -> Composition:
@@ -195,4 +206,4 @@ def compose_worker(execution: WorkerExecution, workbench: Workbench) -> Composit
 
 def open_mcp(loop: LoopThread) -> Workbench:
     """Import the SDK and make the pool of connections; once, before the worker takes work."""
-    return open_workbench(loop.run, EnvironmentCredentials().resolve, egress_of, egress_counts())
+    return open_workbench(loop.run, credentials().of, egress_of, egress_counts())

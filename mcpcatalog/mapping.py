@@ -70,6 +70,11 @@ def spec_of(server: ServerConfig, tool: RemoteTool, version: str) -> ToolSpec:
     ))  # fmt: skip
 
 
+def declaration_hash(tool: RemoteTool) -> str:
+    """Return the hash by which a reconnection tells whether a tool is still the one that was pinned."""
+    return catalog_hash([tool])
+
+
 def catalog_hash(tools: Iterable[RemoteTool]) -> str:
     """Return the hash that versions every tool of the catalog: over the sorted declarations, not over any version that
     the server reports.

@@ -1,4 +1,4 @@
-"""The two tables of MCP: configured servers, and the history of what they offered.
+"""The tables of MCP: configured servers, the history of what they offered, and what sessions may expect of them.
 
 Rows only; rules are in `mcpcatalog.validators`, writes in `mcpcatalog.services`. Source: TS "Schema additions".
 """
@@ -9,7 +9,7 @@ from django.db import models
 
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, Transport
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
-from toolsys.models.base import TenantOwned
+from toolsys.models.base import TenantOwned, tenant_key
 
 
 def _choices(kind: type[StrEnum]) -> list[tuple[str, str]]:
@@ -50,6 +50,7 @@ class McpServer(TenantOwned):
     catalog_hash = models.TextField(blank=True, default="", editable=False)
     discovered_fingerprint = models.TextField(blank=True, default="", editable=False)
     last_discovered_at = models.DateTimeField(null=True, editable=False)
+    list_changed_at = models.DateTimeField(null=True, editable=False)
     last_failed_at = models.DateTimeField(null=True, editable=False)
     last_failure_code = models.TextField(blank=True, default="", editable=False)
     last_failure_detail = models.TextField(blank=True, default="", editable=False)
@@ -80,6 +81,8 @@ class CatalogTool(TenantOwned):
     description = models.TextField(blank=True)
     input_schema = models.JSONField()
     claims = models.JSONField(default=dict)
+    # As received; jsonb does not give numbers back as they were written. Empty: of an earlier release.
+    declaration_hash = models.TextField(blank=True, default="")
     is_application_only = models.BooleanField(default=False)
     discovered_at = models.DateTimeField()
     withdrawn_at = models.DateTimeField(null=True)
@@ -99,3 +102,47 @@ class CatalogTool(TenantOwned):
 
     def __str__(self) -> str:
         return self.registry_name
+
+
+class CatalogChange(TenantOwned):
+    """One change of a server's catalog, for whoever reviews it: what was added, removed, reworded or tightened.
+
+    Written by discovery; append-only. It changes no session and no policy.
+    """
+
+    server_id = models.TextField()
+    old_hash = models.TextField()
+    new_hash = models.TextField()
+    differences = models.JSONField(default=list)
+
+    class Meta:
+        db_table = "mcp_catalog_changes"
+        verbose_name = "catalog change"
+        indexes = [models.Index(fields=["tenant", "server_id", "-id"], name="mcp_change_by_server")]
+
+    def __str__(self) -> str:
+        return f"{self.server_id} {self.new_hash[:12]}"
+
+
+class SessionServer(TenantOwned):
+    """What one agent session may still expect of one server; there is a row only where something went wrong.
+
+    Written by workers, when a login is refused. `unavailable_at` is for the rest of the session. Every change raises
+    the tenant's authorization epoch, so that all workers look again.
+    """
+
+    session = tenant_key("toolsys.AgentSession")
+    server_id = models.TextField()
+    reauthenticated_at = models.DateTimeField(null=True)
+    unavailable_at = models.DateTimeField(null=True)
+    reason_code = models.TextField(blank=True, default="")
+
+    class Meta:
+        db_table = "mcp_session_servers"
+        verbose_name = "server of a session"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "session", "server_id"], name="mcp_session_server_is_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return self.server_id

@@ -4,13 +4,17 @@ Implements `ports.ToolProvider`. In the web process it has no connections and ne
 imports no SDK. Source: TS "Discovery", "Advertisement is pinned"; DESIGN §7.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 from mcpcatalog import mapping, selectors, services
+from mcpcatalog.discoveries import Discoveries
+from mcpcatalog.ladder import Ladder
 from mcpcatalog.remote import (
     Catalog,
     KeyPlace,
@@ -21,8 +25,10 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.selectors import Commands, PinnedTool, ServerState
+from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
+from toolsys import database
+from toolsys.domain.context import CredentialResolver
 from toolsys.domain.spec import ToolSpec
 from toolsys.egress import EgressCounts, EgressPolicy
 from toolsys.kept import Kept
@@ -30,7 +36,6 @@ from toolsys.ports import Clock, NotAvailable
 
 log = logging.getLogger(__name__)
 
-REUSE_SECONDS: Final = 300
 # A server that is down must not make every new session wait for its connect time-out.
 RETRY_SECONDS: Final = 30
 DISCOVERY_SECONDS: Final = 45.0
@@ -59,7 +64,7 @@ class Workbench:
 
     connections: Pool
     run: RunOnLoop
-    resolve: ResolveCredential
+    credentials: Callable[[str], CredentialResolver]
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
@@ -68,20 +73,34 @@ class Workbench:
 
 def open_workbench(
     run: RunOnLoop,
-    resolve: ResolveCredential,
+    credentials: Callable[[str], CredentialResolver],
     policy_for: Callable[[ServerConfig], EgressPolicy],
     counts: EgressCounts | None = None,
 ) -> Workbench:
     """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
     from mcpcatalog.sdk.pool import ConnectionPool
 
-    return Workbench(ConnectionPool(policy_for, counts=counts), run, resolve)
+    return Workbench(ConnectionPool(policy_for, counts=counts, on_list_changed=_note_change), run, credentials)
+
+
+def _note_change(config: ServerConfig) -> None:
+    """Called on the loop, once for each connection; it writes in a thread."""
+
+    def write() -> None:
+        try:
+            services.record_list_changed(config, at=datetime.now(UTC))
+        finally:
+            database.release_connection()
+
+    asyncio.get_running_loop().run_in_executor(None, write)
 
 
 class _NoConnections:
     """The web process resolves tools and hands their calls off; it never reaches for a connection."""
 
-    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:
+    async def acquire(
+        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+    ) -> RemoteServer:
         raise ServerUnreachable("this process holds no connections", effect="not_applied")
 
 
@@ -91,44 +110,52 @@ class McpProvider:
     commands: Commands
     output_ceiling_bytes: int
     workbench: Workbench | None = None
+    reuse_seconds: int = 300
     domain: str = "mcp"
     _states: Kept[ServerState | None] = field(default_factory=lambda: Kept(KEPT))
+    _standings: Kept[Standing] = field(default_factory=lambda: Kept(KEPT))
     _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
 
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         return [
             mapping.spec_of(state.config, tool, state.catalog_hash)
             for state in selectors.enabled_servers(tenant_id, self.commands)
-            if state.catalog_hash
+            if state.catalog_hash and not state.has_refused_login
             for tool in selectors.generation(tenant_id, state.config.server_id, state.catalog_hash)
         ]
 
     def refresh_keys(self, tenant_id: str) -> list[str]:
         now = self.clock.now()
         states = selectors.enabled_servers(tenant_id, self.commands)
-        return [state.config.server_id for state in states if is_stale(state, now)]
+        return [state.config.server_id for state in states if is_stale(state, now, self.reuse_seconds)]
 
     def refresh(self, tenant_id: str, key: str) -> None:
         """Discover one server and record what it offers, or why not. Raises nothing of its own."""
         state = selectors.server(tenant_id, key, self.commands)
-        if self.workbench is None or state is None or not state.is_enabled or not is_stale(state, self.clock.now()):
+        if (
+            self.workbench is None
+            or state is None
+            or not state.is_enabled
+            or not is_stale(state, self.clock.now(), self.reuse_seconds)
+        ):
             return
         config = state.config
         try:
-            catalog = self.workbench.run(_discover(config, self.workbench), DISCOVERY_SECONDS)
+            catalog, seconds = self.workbench.run(_discover(config, self.workbench), DISCOVERY_SECONDS)
         except RemoteError as error:
             log.info("mcp discovery failed server=%s reason=%s", config.server_id, error.reason_code)
             services.record_failure(config, error.reason_code, error.detail, at=self.clock.now())
         except TimeoutError:
             services.record_failure(config, "tool.server_unreachable", "discovery took too long", at=self.clock.now())
         else:
-            found = mapping.map_catalog(config, catalog, output_ceiling_bytes=self.output_ceiling_bytes)
-            services.record_discovery(config, catalog, found, at=self.clock.now())
+            self._discoveries.record(config, catalog, seconds)
 
-    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int) -> McpTool:
+    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> McpTool:
         """Return the pinned tool under the live classification and configuration.
 
-        Whatever changes either raises the epoch, so both are kept under it. Raises: NotAvailable (tool.withdrawn).
+        Whatever changes either raises the epoch, so both are kept under it.
+
+        Raises: NotAvailable (tool.withdrawn; what ended the server for the session).
         """
         state = self._state(tenant_id, pinned.server_id or "", authz_epoch)
         if state is None or not state.is_enabled:
@@ -136,12 +163,33 @@ class McpProvider:
         tool = self._pinned_tool(tenant_id, pinned, authz_epoch)
         if tool is None or tool.is_withdrawn or not mapping.is_offered(state.config, tool.remote_name):
             raise NotAvailable("tool.withdrawn", "the server no longer offers it")
+        standing = self._standing(tenant_id, session_id, state.config.server_id, authz_epoch)
+        if standing.ended_by:
+            raise NotAvailable(standing.ended_by, "given up earlier in this session")
         connections = self.workbench.connections if self.workbench else _NoConnections()
-        return McpTool(_live(pinned, state.config), state.config, tool.remote_name, connections)
+        return McpTool(
+            _live(pinned, state.config),
+            state.config,
+            tool.remote_name,
+            tool.declaration_hash,
+            connections,
+            Ladder(self.clock),
+            self._discoveries,
+            standing,
+        )
 
     def _state(self, tenant_id: str, server_id: str, epoch: int) -> ServerState | None:
         key = (tenant_id, server_id, epoch)
         return self._states.get(key) or self._states.put(key, selectors.server(tenant_id, server_id, self.commands))
+
+    @property
+    def _discoveries(self) -> Discoveries:
+        return Discoveries(self.clock, self.output_ceiling_bytes)
+
+    def _standing(self, tenant_id: str, session_id: UUID, server_id: str, epoch: int) -> Standing:
+        key = (tenant_id, session_id, server_id, epoch)
+        found = self._standings.get(key)
+        return found or self._standings.put(key, selectors.standing(tenant_id, session_id, server_id))
 
     def _pinned_tool(self, tenant_id: str, pinned: ToolSpec, epoch: int) -> PinnedTool | None:
         key = (tenant_id, pinned.name, pinned.version, epoch)
@@ -152,17 +200,19 @@ class McpProvider:
         return found
 
 
-def is_stale(state: ServerState, now: datetime) -> bool:
+def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     """Say whether a discovery must precede the next pin.
 
     A stdio server's catalog ships with the deployment, so its fingerprint decides; an HTTP one ages.
     """
     seen, failed = state.last_discovered_at, state.last_failed_at
-    if failed is not None and now - failed < timedelta(seconds=RETRY_SECONDS) and (seen is None or failed > seen):
-        return False
+    if failed is not None and (seen is None or failed > seen):
+        return now - failed >= timedelta(seconds=RETRY_SECONDS)
     if seen is None or state.discovered_fingerprint != state.config.fingerprint:
         return True
-    return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=REUSE_SECONDS)
+    if state.list_changed_at is not None and state.list_changed_at > seen:
+        return True
+    return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
 
 
 def _live(pinned: ToolSpec, config: ServerConfig) -> ToolSpec:
@@ -175,10 +225,12 @@ def _live(pinned: ToolSpec, config: ServerConfig) -> ToolSpec:
     return spec.model_copy(update={"passes_idempotency_key": passes_key, "required_scopes": scopes})
 
 
-async def _discover(config: ServerConfig, workbench: Workbench) -> Catalog:
+async def _discover(config: ServerConfig, workbench: Workbench) -> tuple[Catalog, float]:
     session = f"discovery:{config.tenant_id}:{config.server_id}"
     try:
-        connection = await workbench.connections.acquire(config, session, workbench.resolve)
-        return await connection.discover()
+        connection = await workbench.connections.acquire(
+            config, session, workbench.credentials(config.tenant_id).resolve
+        )
+        return await connection.discover(), connection.connected_in_seconds
     finally:
         await workbench.connections.close_session(session)

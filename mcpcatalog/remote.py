@@ -67,6 +67,7 @@ class ServerConfig:
     auth_scheme: AuthScheme = AuthScheme.NONE
     auth_name: str | None = None
     credential_ref: str | None = None
+    credential_version: int = 0
     token_endpoint: str | None = None
     token_scopes: tuple[str, ...] = ()
     classification: Classification = field(default_factory=Classification)
@@ -83,13 +84,14 @@ class ServerConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of what decides whom we talk to, as whom and about what.
+        """Return the hash of what decides whom we talk to, as whom (credential and version) and about what.
 
         Connections, discoveries and approvals are bound to it.
         """
         return sha256_hex(canonical_bytes({
             "transport": self.transport.value, "endpoint": self.endpoint, "auth_scheme": self.auth_scheme.value,
-            "auth_name": self.auth_name, "credential_ref": self.credential_ref, "token_endpoint": self.token_endpoint,
+            "auth_name": self.auth_name, "credential_ref": self.credential_ref,
+            "credential_version": self.credential_version, "token_endpoint": self.token_endpoint,
             "token_scopes": sorted(self.token_scopes), "is_stateless": self.is_stateless, "mode": self.mode.value,
             "fixed_tools": sorted(self.fixed_tools),
             "command": [list(self.command.argv), dict(self.command.environment)] if self.command else None,
@@ -150,7 +152,15 @@ class CallResult:
 
 
 class RemoteServer(Protocol):
-    """One live connection. All methods run on the loop that opened it."""
+    """One live connection. All methods run on the loop that opened it.
+
+    `declared` is where `discoveries` keeps what it listed on this connection; None until then.
+    """
+
+    declared: Mapping[str, str] | None
+
+    @property
+    def connected_in_seconds(self) -> float: ...
 
     @property
     def is_alive(self) -> bool: ...
@@ -158,11 +168,20 @@ class RemoteServer(Protocol):
     @property
     def revision(self) -> str: ...
 
+    async def log_in(self) -> None:
+        """Obtain what the next request logs in with, before anything of it is sent. Raises: RemoteError."""
+
+    async def renew_login(self) -> bool:
+        """Log in anew; False where that gave the same value again. Raises: RemoteError."""
+
     async def discover(self) -> Catalog:
         """Raises: RemoteError."""
 
     async def call(self, spec: CallSpec) -> CallResult:
         """Raises: RemoteError."""
+
+    def retire(self) -> None:
+        """Take no new calls, and leave when those in flight have ended."""
 
     async def close(self) -> None: ...
 
@@ -189,6 +208,10 @@ class RemoteError(Exception):
 
 class ServerUnreachable(RemoteError):
     reason_code = "tool.server_unreachable"
+
+
+class OutOfConnections(ServerUnreachable):
+    """This worker will not dial now: it is full, or it is stopping. It says nothing about the server."""
 
 
 class AuthFailed(RemoteError):

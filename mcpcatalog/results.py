@@ -10,9 +10,10 @@ import binascii
 import json
 from typing import Any, Final
 
-from mcpcatalog.remote import CallResult, JsonObject, RemoteError
-from toolsys.domain import excerpt
+from mcpcatalog.remote import AuthExpired, CallResult, JsonObject, RemoteError
+from toolsys.domain import excerpt, recovery
 from toolsys.domain.context import ArtifactWriter
+from toolsys.domain.recovery import RecoveryAction
 from toolsys.domain.results import (
     ArtifactPart,
     ArtifactRef,
@@ -22,7 +23,7 @@ from toolsys.domain.results import (
     ToolFailureKind,
     ToolResult,
 )
-from toolsys.domain.spec import Classification, IdempotencyClass, SideEffectClass
+from toolsys.domain.spec import Classification, IdempotencyClass, SideEffectClass, ToolSpec
 from toolsys.domain.trust import TrustLevel
 
 HARD_CEILING_FACTOR: Final = 4
@@ -58,8 +59,21 @@ def failure_of(error: RemoteError, classification: Classification) -> ToolResult
     if not may_be_repeated(classification):
         kind, code = ToolFailureKind.OUTCOME_UNKNOWN, "tool.outcome_unknown"
     return ToolResult(ok=False, output_trust=TrustLevel.EXTERNAL_UNTRUSTED, failure=ToolFailure(
-        kind=kind, reason_code=code, detail=str(error)[:2_000], retryable=error.effect == "not_applied",
-        retry_after_seconds=error.retry_after_seconds,
+        kind=kind, reason_code=code, detail=str(error)[:2_000], retry_after_seconds=error.retry_after_seconds,
+        retryable=error.effect == "not_applied" and not isinstance(error, AuthExpired),
+    ))  # fmt: skip
+
+
+def refused_login(error: AuthExpired, spec: ToolSpec, *, has_renewed: bool) -> ToolResult:
+    """Render a 401 in mid-session. After a new login the call is held, for another attempt to send it, where the
+    recovery table permits; a 401 after the watermark says nothing about whether the effect landed.
+    """
+    declared = recovery.effective_class(spec.idempotency, passes_key=spec.passes_idempotency_key)
+    was_sent = spec.side_effect is not SideEffectClass.NONE
+    if not has_renewed or recovery.recover(declared, effect_sent=was_sent) is RecoveryAction.UNCERTAIN:
+        return failure_of(error, spec.classification)
+    return ToolResult(ok=False, output_trust=TrustLevel.EXTERNAL_UNTRUSTED, failure=ToolFailure(
+        kind=ToolFailureKind.PERMISSION, reason_code=error.reason_code, detail="logged in anew", retryable=True,
     ))  # fmt: skip
 
 

@@ -5,16 +5,18 @@ so an update names only the columns that changed. Source: TS "Schema additions",
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 
-from mcpcatalog.mapping import Generation
-from mcpcatalog.models import CatalogTool, McpServer
-from mcpcatalog.remote import Catalog, RejectedTool, ServerConfig
+from mcpcatalog.differences import differences
+from mcpcatalog.mapping import Generation, declaration_hash
+from mcpcatalog.models import CatalogChange, CatalogTool, McpServer, SessionServer
+from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool, ServerConfig
 from mcpcatalog.validators import Problem, problems
 from toolsys.egress import EgressPolicy
 from toolsys.models import ToolEvent
@@ -76,7 +78,9 @@ def _columns(config: ServerConfig) -> dict[str, Any]:
     }
 
 
-def record_discovery(config: ServerConfig, catalog: Catalog, generation: Generation, *, at: datetime) -> bool:
+def record_discovery(
+    config: ServerConfig, catalog: Catalog, generation: Generation, *, at: datetime, connected_in_seconds: float = 0.0
+) -> bool:
     """Write one discovery: a generation that is new, what disappeared, the server's health. Return whether it changed.
 
     A discovery of a configuration that was changed meanwhile is recorded under its own fingerprint and so stays stale.
@@ -94,8 +98,14 @@ def record_discovery(config: ServerConfig, catalog: Catalog, generation: Generat
         observed = _observed(config, catalog, generation, at)
         if changed:
             observed["catalog_hash"] = generation.catalog_hash
+            _write_change(config, server.catalog_hash, generation)
         McpServer.objects.filter(pk=server.pk).update(**observed)
-        ToolEvent.objects.bulk_create(_events(server, generation), ignore_conflicts=True)
+        connected = {
+            "server": config.server_id, "transport": config.transport.value, "tools": len(generation.tools),
+            "duration_ms": round(connected_in_seconds * 1_000),
+        }  # fmt: skip
+        events = [_event(config.tenant_id, "mcp.server.connected", connected, f"mcp.server.connected:{uuid4()}")]
+        ToolEvent.objects.bulk_create([*events, *_events(server, generation)], ignore_conflicts=True)
         return changed
 
 
@@ -108,6 +118,57 @@ def record_failure(config: ServerConfig, reason_code: str, detail: str, *, at: d
             last_failure_detail=_printable(detail),
             consecutive_failures=F("consecutive_failures") + 1,
         )
+        payload = {"server": config.server_id, "reason_code": reason_code}
+        _event(config.tenant_id, "mcp.server.disconnected", payload, f"mcp.server.disconnected:{uuid4()}").save()
+
+
+def record_list_changed(config: ServerConfig, *, at: datetime) -> None:
+    """A server said that its list changed: the next session looks again, no open one does. Transaction: opens one."""
+    with tenant_transaction(config.tenant_id):
+        McpServer.objects.filter(tenant_id=config.tenant_id, server_id=config.server_id).update(list_changed_at=at)
+
+
+def begin_reauthentication(config: ServerConfig, session_id: UUID, *, at: datetime) -> bool:
+    """Take the session's one re-authentication with this server. Return False where it is spent, or all is over.
+
+    Transaction: opens one.
+    """
+    with tenant_transaction(config.tenant_id):
+        row = _standing(config, session_id)
+        unspent = SessionServer.objects.filter(pk=row.pk, reauthenticated_at=None, unavailable_at=None)
+        return unspent.update(reauthenticated_at=at) == 1
+
+
+def record_reauthentication(config: ServerConfig, session_id: UUID, outcome: str) -> None:
+    """Say how it went: renewed, unchanged, or a reason code. Transaction: opens one."""
+    payload = {"server": config.server_id, "scheme": config.auth_scheme.value, "outcome": outcome}
+    _emit_of_session(config, session_id, "mcp.server.reauthenticated", payload)
+
+
+def end_server(config: ServerConfig, session_id: UUID, reason_code: str, *, at: datetime) -> None:
+    """Give a server up for the rest of a session; the first reason stays. Transaction: opens one."""
+    with tenant_transaction(config.tenant_id):
+        row = _standing(config, session_id)
+        ended = SessionServer.objects.filter(pk=row.pk, unavailable_at=None).update(
+            unavailable_at=at, reason_code=reason_code
+        )
+        if ended:
+            payload = {"server": config.server_id, "reason_code": reason_code}
+            _emit_of_session(config, session_id, "mcp.server.disconnected", payload)
+
+
+def _standing(config: ServerConfig, session_id: UUID) -> SessionServer:
+    return SessionServer.objects.get_or_create(
+        tenant_id=config.tenant_id, session_id=session_id, server_id=config.server_id
+    )[0]
+
+
+def _emit_of_session(config: ServerConfig, session_id: UUID, kind: str, payload: dict[str, Any]) -> None:
+    """Both facts can be true once in a session, so that their keys are stable."""
+    key = f"{kind}:{config.server_id}:{session_id}"
+    with tenant_transaction(config.tenant_id):
+        event = _event(config.tenant_id, kind, {**payload, "session": str(session_id)}, key)
+        ToolEvent.objects.bulk_create([event], ignore_conflicts=True)
 
 
 def _write_generation(config: ServerConfig, generation: Generation, at: datetime) -> None:
@@ -117,7 +178,8 @@ def _write_generation(config: ServerConfig, generation: Generation, at: datetime
             CatalogTool(
                 tenant_id=config.tenant_id, server_id=config.server_id, catalog_hash=generation.catalog_hash,
                 remote_name=tool.name, registry_name=spec.name, description=spec.description,
-                input_schema=tool.input_schema, claims=tool.claims, is_application_only=tool.is_application_only,
+                input_schema=tool.input_schema, claims=tool.claims,
+                declaration_hash=declaration_hash(tool), is_application_only=tool.is_application_only,
                 discovered_at=at,
             )
             for tool, spec in generation.tools
@@ -125,6 +187,18 @@ def _write_generation(config: ServerConfig, generation: Generation, at: datetime
         ignore_conflicts=True,
     )  # fmt: skip
     _rows(config).filter(catalog_hash=generation.catalog_hash).exclude(withdrawn_at=None).update(withdrawn_at=None)
+
+
+def _write_change(config: ServerConfig, old_hash: str, generation: Generation) -> None:
+    if not old_hash:
+        return
+    rows = _rows(config).filter(catalog_hash=old_hash)
+    before = [RemoteTool(r.remote_name, r.description, r.input_schema, r.claims, r.is_application_only) for r in rows]
+    after = [replace(tool, description=spec.description) for tool, spec in generation.tools]
+    CatalogChange.objects.create(
+        tenant_id=config.tenant_id, server_id=config.server_id, old_hash=old_hash, new_hash=generation.catalog_hash,
+        differences=differences(before, after),
+    )  # fmt: skip
 
 
 def _withdraw_missing(config: ServerConfig, generation: Generation, at: datetime) -> None:
@@ -165,19 +239,21 @@ def _events(server: McpServer, generation: Generation) -> Iterator[ToolEvent]:
     if server.catalog_hash and server.catalog_hash != new:
         # A server may go back to an earlier catalog; each change is a fact of its own.
         payload = {"server": name, "old_hash": server.catalog_hash, "new_hash": new}
-        yield _event(server, "mcp.catalog.changed", payload, f"mcp.catalog.changed:{uuid4()}")
+        yield _event(server.tenant_id, "mcp.catalog.changed", payload, f"mcp.catalog.changed:{uuid4()}")
     for conflict in generation.conflicts:
         names = [_printable(remote) for remote in conflict]
         key = f"mcp.catalog.conflict:{name}:{new}:{names[0]}"
-        yield _event(server, "mcp.catalog.conflict", {"server": name, "remote_names": names}, key)
+        yield _event(server.tenant_id, "mcp.catalog.conflict", {"server": name, "remote_names": names}, key)
     for rejected in generation.rejected[:200]:
         payload = {"server": name, **_rejection(rejected)}
         key = f"mcp.tool.rejected:{name}:{new}:{payload['remote_name']}"
-        yield _event(server, "mcp.tool.rejected", {k: payload[k] for k in ("server", "remote_name", "reason")}, key)
+        yield _event(
+            server.tenant_id, "mcp.tool.rejected", {k: payload[k] for k in ("server", "remote_name", "reason")}, key
+        )
 
 
-def _event(server: McpServer, kind: str, payload: dict[str, Any], derivation_key: str) -> ToolEvent:
-    return ToolEvent(tenant_id=server.tenant_id, type=kind, payload=payload, derivation_key=derivation_key)
+def _event(tenant_id: str, kind: str, payload: dict[str, Any], derivation_key: str) -> ToolEvent:
+    return ToolEvent(tenant_id=tenant_id, type=kind, payload=payload, derivation_key=derivation_key)
 
 
 def _printable(text: str) -> str:

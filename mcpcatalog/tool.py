@@ -5,11 +5,24 @@ to `mcpcatalog.sdk` through the pool that wiring hands in, so importing it never
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from mcpcatalog import results
-from mcpcatalog.remote import CallSpec, KeyPlace, RemoteError, RemoteServer, ResolveCredential, ServerConfig
+from mcpcatalog.discoveries import Discoveries
+from mcpcatalog.ladder import UNAUTHORIZED, Ladder
+from mcpcatalog.remote import (
+    AuthExpired,
+    AuthFailed,
+    AuthUnsupported,
+    CallSpec,
+    KeyPlace,
+    RemoteError,
+    RemoteServer,
+    ResolveCredential,
+    ServerConfig,
+)
+from mcpcatalog.selectors import Standing
 from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.results import ToolResult
 from toolsys.domain.spec import JsonObject, ToolSpec
@@ -22,8 +35,10 @@ META_PREFIX: Final = "toolsys.gateway/"
 class Connections(Protocol):
     """What the tool needs of `mcpcatalog.sdk.pool`."""
 
-    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> RemoteServer:
-        """Raises: RemoteError."""
+    async def acquire(
+        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+    ) -> RemoteServer:
+        """`is_renewed`: the session has logged in anew, so an older login is not used. Raises: RemoteError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +48,11 @@ class McpTool:
     spec: ToolSpec
     server: ServerConfig
     remote_name: str
+    declaration_hash: str
     connections: Connections
+    ladder: Ladder
+    discoveries: Discoveries
+    standing: Standing = field(default_factory=Standing)
 
     @property
     def binding(self) -> str:
@@ -42,22 +61,46 @@ class McpTool:
     async def prepare(self, context: ToolExecutionContext) -> None:
         """Connect, and send nothing of the call. Raises: NotAvailable."""
         try:
-            await self._connection(context)
+            await self._checked(context)
+        except (AuthExpired, AuthFailed, AuthUnsupported) as error:
+            # Dialling again with a login that was refused is one more failed login.
+            reason_code = UNAUTHORIZED if self.standing.is_renewed else error.reason_code
+            await self.ladder.end(self.server, context.session_id, reason_code)
+            raise NotAvailable(reason_code, str(error)[:2_000]) from error
         except RemoteError as error:
+            await self.discoveries.forget(self.server, error)
             raise NotAvailable(error.reason_code, str(error)[:2_000]) from error
 
     async def execute(self, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         try:
-            connection = await self._connection(context)
-            answer = await connection.call(self._call(arguments, context))
+            connection = await self._checked(context)
+            try:
+                answer = await connection.call(self._call(arguments, context))
+            except AuthExpired as refused:
+                has_renewed = await self.ladder.climb(self.server, context.session_id, connection)
+                return results.refused_login(refused, self.spec, has_renewed=has_renewed)
         except RemoteError as error:
             return results.failure_of(error, self.spec.classification)
         return await results.result_of(
             answer, self.spec.classification, context.artifacts, maximum_output_bytes=context.maximum_output_bytes
         )
 
+    async def _checked(self, context: ToolExecutionContext) -> RemoteServer:
+        """Return a connection that may carry the call: logged in, and still offering what the session pinned.
+
+        Raises: RemoteError; NotAvailable (tool.withdrawn).
+        """
+        connection = await self._connection(context)
+        await connection.log_in()
+        declared = await self.discoveries.declared(self.server, connection)
+        if declared.get(self.remote_name) != self.declaration_hash:
+            raise NotAvailable("tool.withdrawn", "the server no longer declares what this session pinned")
+        return connection
+
     async def _connection(self, context: ToolExecutionContext) -> RemoteServer:
-        return await self.connections.acquire(self.server, str(context.session_id), context.credentials.resolve)
+        return await self.connections.acquire(
+            self.server, str(context.session_id), context.credentials.resolve, is_renewed=self.standing.is_renewed
+        )
 
     def _call(self, arguments: JsonObject, context: ToolExecutionContext) -> CallSpec:
         meta: dict[str, Any] = {META_PREFIX + "invocation-id": str(context.invocation_id)}

@@ -15,6 +15,7 @@ from toolsys.domain.names import is_valid_server_id
 from toolsys.egress import EgressPolicy, EgressRefused
 
 AUTH_NAME: Final = re.compile(r"^[A-Za-z0-9_-]{1,64}\Z")
+REFERENCE: Final = re.compile(r"^(store|env|file):[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
 # TS's tier-0 list, fixed by DESIGN §7: what a child's environment may not take from a configuration.
 TIER_0: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "PWD", "LANG", "LC_*", "TZ", "TMPDIR", "LD_*", "DYLD_*",
@@ -67,6 +68,8 @@ def _credential(server: ServerConfig) -> Iterator[Problem]:
         yield Problem("auth_scheme", "transport", f"{server.auth_scheme} is not available over {server.transport}.")
     if server.auth_scheme is AuthScheme.NONE and server.credential_ref is not None:
         yield Problem("credential_ref", "not_expected", "The scheme none takes no credential.")
+    if server.credential_ref and not REFERENCE.match(server.credential_ref):
+        yield Problem("credential_ref", "grammar", "store:NAME; for operators also env:NAME and file:NAME.")
     if server.auth_scheme is not AuthScheme.NONE and not server.credential_ref:
         yield Problem("credential_ref", "required", f"The scheme {server.auth_scheme} needs a credential reference.")
 

@@ -10,7 +10,7 @@ from toolsys import outputs
 from toolsys.domain import reasons, recovery
 from toolsys.domain.calls import BoundedOutput, Retry
 from toolsys.domain.recovery import RecoveryAction
-from toolsys.domain.results import ToolFailureKind
+from toolsys.domain.results import ToolFailure, ToolFailureKind
 from toolsys.domain.spec import IdempotencyClass
 from toolsys.ports import Case, Limits, NotAvailable
 
@@ -59,17 +59,26 @@ def retry_after_failure(case: Case, limits: Limits) -> Retry | None:
     if failure is None:
         return None
     code = reasons.code_for_failure(failure.kind, failure.reason_code)
+    held = is_held(failure)
     is_replayed = failure.kind in UNANSWERED and _effective_class(case) is IdempotencyClass.CONDITIONALLY_IDEMPOTENT
-    if not (code in RETRIED or is_replayed) or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):
+    may_be_repeated = held or code in RETRIED or is_replayed
+    if not may_be_repeated or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):
         return None
-    return _next_attempt(case, code, failure.retry_after_seconds, limits)
+    return _next_attempt(case, code, failure.retry_after_seconds, limits, at_once=held)
 
 
-def _next_attempt(case: Case, code: str, asked_seconds: float | None, limits: Limits) -> Retry | None:
+def is_held(failure: ToolFailure) -> bool:
+    """Say whether a login was refused and then renewed: the call is held for one more try (TS "bounded ladder")."""
+    return failure.retryable and failure.reason_code == "tool.server_unauthorized"
+
+
+def _next_attempt(
+    case: Case, code: str, asked_seconds: float | None, limits: Limits, *, at_once: bool = False
+) -> Retry | None:
     """Bounded, exponential, and never earlier than the other side asked; None where it would come too late."""
     claim, facts = case.claim, case.facts
     assert claim is not None
-    wait = max(limits.retry_base_seconds * 2 ** (claim.attempt_number - 1), asked_seconds or 0.0)
+    wait = 0.0 if at_once else max(limits.retry_base_seconds * 2 ** (claim.attempt_number - 1), asked_seconds or 0.0)
     left = (facts.run.deadline_at - facts.now).total_seconds()
     if claim.attempt_number >= limits.max_attempts or wait > limits.retry_maximum_seconds or wait >= left:
         return None

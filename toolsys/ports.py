@@ -77,10 +77,10 @@ class ToolProvider(Protocol):
     def refresh(self, tenant_id: str, key: str) -> None:
         """Look at one source again and record what it offers, or why not. Runs in a worker; raises nothing."""
 
-    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int) -> Tool:
+    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:
         """Return the tool behind a pinned spec under the live classification.
 
-        Raises: NotAvailable (tool.withdrawn).
+        Raises: NotAvailable (tool.withdrawn; whatever ended the tool's source for this session).
         """
 
 
@@ -137,6 +137,12 @@ class Sealer(Protocol):
 
     def digest(self, plain: bytes) -> str:
         """Return a keyed digest (HMAC-SHA256, hex) that stays meaningful after the payload is purged."""
+
+
+class Credentials(Protocol):
+    """Gives each tenant a resolver of its own, so that no reference leads into another tenant's store."""
+
+    def of(self, tenant_id: str) -> CredentialResolver: ...
 
 
 class Execution(Protocol):
@@ -294,7 +300,7 @@ class Runtime:
     desk: ApprovalDesk
     sealer: Sealer
     artifacts: ArtifactStore
-    credentials: CredentialResolver
+    credentials: Credentials
     clock: Clock
     ids: Ids
     probe: Probe

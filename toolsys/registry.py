@@ -80,7 +80,7 @@ class Registry:
             raise NotAvailable("tool.withdrawn", "this deployment no longer offers it in this session's environment")
         provider = self._providers.get(names.domain_of(name))
         if provider is not None:
-            return provider.bind(facts.tenant_id, pinned, facts.authz_epoch)
+            return provider.bind(facts.tenant_id, pinned, facts.authz_epoch, facts.session.id)
         try:
             return self.get(name, pinned.version)
         except ToolNotFoundError:

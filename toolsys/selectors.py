@@ -12,7 +12,17 @@ from uuid import UUID
 from toolsys import database, inert, timeline
 from toolsys.domain import reasons
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
-from toolsys.models import AgentSession, ApprovalRequest, Artifact, Invocation, PolicyDecision, Run, Tenant, ToolEvent
+from toolsys.models import (
+    AgentSession,
+    ApprovalRequest,
+    Artifact,
+    Credential,
+    Invocation,
+    PolicyDecision,
+    Run,
+    Tenant,
+    ToolEvent,
+)
 from toolsys.ports import ArtifactStore, Sealer
 from toolsys.tenancy import tenant_transaction
 from toolsys.timeline import Timeline
@@ -133,6 +143,13 @@ def read_pin(tenant_id: str, session_id: UUID) -> dict[str, Any]:
     with tenant_transaction(tenant_id):
         found = AgentSession.objects.filter(pk=session_id).values_list("pinned_tools", flat=True).first()
     return found or {}
+
+
+def credential_versions(tenant_id: str) -> dict[str, int]:
+    """Return the version that counts of each live credential of the store, by its reference."""
+    with tenant_transaction(tenant_id):
+        found = Credential.objects.filter(tenant_id=tenant_id, retired_at=None)
+        return {f"store:{name}": version for name, version in found.values_list("name", "current_version")}
 
 
 def _calls(tenant_id: str, where: tuple[Any, Any, Any], sealer: Sealer) -> list[CallView]:

@@ -304,7 +304,7 @@ def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
         target=ExecutionTarget(spec.target_kind, spec.server_id),
         workspace=runtime.workspace_for(facts.tenant_id, facts.run.id) if runtime.workspace_for else None,
         artifacts=runtime.artifacts.writer(claim),
-        credentials=runtime.credentials,
+        credentials=runtime.credentials.of(facts.tenant_id),
         cancellation=runtime.execution.cancellation(claim),
         mark_effect_sent=mark_effect_sent,
     )
@@ -346,7 +346,8 @@ def _conclusion(case: Case, result: ToolResult) -> tuple[OutcomeStatus, str]:
         return OutcomeStatus.SUCCEEDED, "tool.succeeded"
     kind = result.failure.kind
     sent = case.spec.side_effect.value != "none"
-    unanswered = kind in attempts.UNANSWERED and sent and attempts.unknown_is_uncertain(case)
+    is_unknown = kind in attempts.UNANSWERED or attempts.is_held(result.failure)
+    unanswered = is_unknown and sent and attempts.unknown_is_uncertain(case)
     if kind is ToolFailureKind.OUTCOME_UNKNOWN or unanswered:
         return OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"
     code = reasons.code_for_failure(kind, result.failure.reason_code)

@@ -8,7 +8,7 @@ back: the pool opens another. It implements `remote.RemoteServer` and is used on
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,9 @@ from mcpcatalog.remote import (
     Transport,
 )
 from mcpcatalog.sdk import errors, listing
+from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
+from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
 
@@ -62,10 +64,19 @@ class Timeouts:
 
 class Connection:
     def __init__(
-        self, config: ServerConfig, open_streams: OpenStreams, *, timeouts: Timeouts, revision_hint: str = ""
+        self,
+        config: ServerConfig,
+        open_streams: OpenStreams,
+        login: Login,
+        *,
+        timeouts: Timeouts,
+        revision_hint: str = "",
+        on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
     ) -> None:
         self.config = config
         self._open_streams = open_streams
+        self._login = login
+        self._on_list_changed = on_list_changed
         self._timeouts = timeouts
         self._hint = revision_hint
         self._loop = asyncio.get_running_loop()
@@ -77,8 +88,11 @@ class Connection:
         self._session: ClientSession | None = None
         self._revision = ""
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
-        self._used_at = self._loop.time()
-        self.changes: set[str] = set()
+        self._used_at = self._opened_at = self._loop.time()
+        self.has_changed = False
+        self.is_renewed = False
+        self.declared: Mapping[str, str] | None = None
+        self.connected_in_seconds = 0.0
         self._is_retired = False
         self._owner: asyncio.Task[None] | None = None
 
@@ -138,6 +152,7 @@ class Connection:
 
     async def _own(self) -> None:
         CALL.set(self._record)
+        self._opened_at = self._loop.time()
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
             async with self._open_streams(self._child) as (read, write):
@@ -158,6 +173,7 @@ class Connection:
         self._revision = session.protocol_version or ""
         self._session = session
         self._used_at = self._loop.time()
+        self.connected_in_seconds = self._used_at - self._opened_at
         self._ready.set_result(None)
 
     async def _wait_until_unused(self) -> None:
@@ -173,14 +189,17 @@ class Connection:
         self._stop.set()
         error = None if owner.cancelled() else owner.exception()
         if not self._ready.done():
-            self._ready.set_exception(errors.of_connect(error, self._record, self.config.auth_scheme))
+            mapped = errors.of_connect(error, self._record, self.config.auth_scheme)
+            self._ready.set_exception(scrub_error(mapped, self._secrets))
             self._ready.exception()  # marks it as looked at: the one who waited may be gone
         elif error is not None:
             logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
 
     async def _on_message(self, message: Any) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification):
-            self.changes.add("tools")
+        if isinstance(message, mcp_types.ToolListChangedNotification) and not self.has_changed:
+            # Recorded once and not applied: the pinned set is this connection's for as long as it lives.
+            self.has_changed = True
+            self._on_list_changed(self.config)
 
     # -- handshake
 
@@ -213,6 +232,24 @@ class Connection:
     def _is_modern_http(self) -> bool:
         return self._revision in MODERN_PROTOCOL_VERSIONS and self.config.transport is Transport.HTTP
 
+    # -- login
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return (*self._login.secrets, *self._child.secrets)
+
+    async def log_in(self) -> None:
+        """See to it that the next request has what to log in with, while nothing of it was sent.
+
+        Raises: RemoteError.
+        """
+        await self._login.headers()
+
+    async def renew_login(self) -> bool:
+        """Log in anew; say whether that gave another value. Raises: RemoteError."""
+        self.is_renewed = True
+        return await self._login.renew()
+
     # -- requests
 
     async def discover(self) -> Catalog:
@@ -223,8 +260,9 @@ class Connection:
             raise ServerUnreachable("the connection ended", effect="not_applied")
         offered = session.server_capabilities
         info = session.server_info
+        names = scrubbed([info.name, info.version] if info else ["", ""], self._secrets)
         return Catalog(
-            tools, rejected, self._revision, info.name if info else "", info.version if info else "",
+            tools, rejected, self._revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
         )  # fmt: skip
 
@@ -280,11 +318,12 @@ class Connection:
             raise kind("the connection was given up", effect=effect)
         error = task.exception()
         if error is None:
-            return task.result()
-        mapped = errors.of_call(error, record)
+            found: dict[str, Any] = scrubbed(task.result(), self._secrets)
+            return found
+        mapped = scrub_error(errors.of_call(error, record), self._secrets)
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
-        if record.status in {401, 404}:
+        if record.status == 404:  # what a 401 means is the ladder's to say
             self.retire()
         raise mapped from error
 

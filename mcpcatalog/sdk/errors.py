@@ -43,7 +43,7 @@ SDK_ERRORS: Final[dict[type[BaseException], type[remote.RemoteError]]] = {
 def of_connect(error: BaseException | None, record: CallRecord, scheme: remote.AuthScheme) -> remote.RemoteError:
     """Explain a handshake that failed; None is a deadline. Nothing of any call was sent."""
     found = next((leaf for leaf in leaves(error) if isinstance(leaf, remote.RemoteError)), None)
-    mapped = found or _of_failure(record) or _of_connect_status(record, scheme)
+    mapped = found or record.refusal or _of_failure(record) or _of_connect_status(record, scheme)
     if mapped is None and error is None:
         mapped = remote.ServerUnreachable("the handshake did not finish in time")
     if mapped is None:
@@ -58,6 +58,8 @@ def of_call(error: BaseException, record: CallRecord) -> remote.RemoteError:
     """Explain a request that ended without a result on a connection that had worked."""
     if isinstance(error, remote.RemoteError):
         return error
+    if record.refusal is not None:
+        return record.refusal
     return _of_failure(record) or _of_call_status(record) or _of_leaf(next(leaves(error)), record)
 
 

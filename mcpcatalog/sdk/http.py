@@ -5,13 +5,15 @@ with a synthetic response instead and leaves the cause on the call's record. It 
 """
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from mcpcatalog.remote import RemoteError
+from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, MAXIMUM_RESUMPTIONS, CallRecord
 from toolsys.egress import EgressError, PinnedTransport
 
@@ -26,9 +28,9 @@ class _BodyFailed(httpx2.StreamError):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    def __init__(self, inner: PinnedTransport, headers: Mapping[str, str], maximum_bytes: int) -> None:
+    def __init__(self, inner: PinnedTransport, login: Login, maximum_bytes: int) -> None:
         self._inner = inner
-        self._headers = dict(headers)
+        self._login = login
         self._maximum_bytes = maximum_bytes
         self._stream_opened_at = float("-inf")
 
@@ -37,9 +39,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         record = _record_for(request)
         if is_stream and not self._may_open_stream(request, record):
             return httpx2.Response(405)
-        request.headers.update(self._headers)
         try:
+            await self._sign(request)
             response = await self._inner.exchange(request, None if is_stream else self._maximum_bytes)
+        except RemoteError as refusal:
+            record.refusal = refusal
+            return httpx2.Response(_NO_ANSWER)
         except EgressError as error:
             record.failure = error
             record.was_sent = record.was_sent or error.was_sent
@@ -50,6 +55,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(
             response.status_code, headers=fields, stream=_NotedBody(response, record), extensions=response.extensions
         )
+
+    async def _sign(self, request: httpx2.Request) -> None:
+        """Build the header now, so that an expired token is never sent; a farewell is not worth a new one."""
+        request.headers.pop("baggage", None)
+        is_farewell = request.method == "DELETE"
+        request.headers.update(self._login.held if is_farewell else await self._login.headers())
 
     def _may_open_stream(self, request: httpx2.Request, record: CallRecord) -> bool:
         """Bound both kinds of GET: the standing stream by time, the resumption of a call's stream by count."""
@@ -99,10 +110,10 @@ def _record_for(request: httpx2.Request) -> CallRecord:
 
 @asynccontextmanager
 async def http_streams(
-    url: str, inner: PinnedTransport, headers: Mapping[str, str], *, maximum_bytes: int, idle_seconds: float
+    url: str, inner: PinnedTransport, login: Login, *, maximum_bytes: int, idle_seconds: float
 ) -> AsyncIterator[Any]:
     """Yield the SDK's stream pair. Deadlines of requests are the connection's business, not the client's."""
-    guarded = GuardedTransport(inner, headers, maximum_bytes)
+    guarded = GuardedTransport(inner, login, maximum_bytes)
     # The standing stream shares the client, so its read time-out has to outlast an idle connection.
     bounds = httpx2.Timeout(30.0, connect=10.0, read=idle_seconds + 60.0)
     async with (

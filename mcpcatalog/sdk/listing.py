@@ -4,19 +4,23 @@ Shape only; whether a declaration makes a usable tool is decided in `mcpcatalog.
 imports it.
 """
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from mcp.shared.inbound import find_invalid_x_mcp_header
 
-from mcpcatalog.remote import ProtocolViolation, RejectedTool, RemoteTool
+from mcpcatalog.remote import ProtocolViolation, RejectedTool, RemoteTool, ResponseTooLarge
 
 type Page = dict[str, Any]
 
 MAXIMUM_PAGES: Final = 50
 MAXIMUM_TOOLS: Final = 1_000
 MAXIMUM_NAME: Final = 256
+# A page is bounded by the transport; these bound what fifty of them add up to, and what one tool may have us keep.
+MAXIMUM_BYTES: Final = 8 * 1024 * 1024
+MAXIMUM_DECLARATION_BYTES: Final = 256 * 1024
 APPLICATION_ONLY: Final = "veetbot/application-only"
 _CLAIMS: Final = ("title", "outputSchema", "annotations")
 
@@ -24,16 +28,20 @@ _CLAIMS: Final = ("title", "outputSchema", "annotations")
 async def list_tools(
     page_at: Callable[[str | None], Awaitable[Page]], *, checks_headers: bool
 ) -> tuple[tuple[RemoteTool, ...], tuple[RejectedTool, ...]]:
-    """Return the tools and the declarations that are none. Bytes are bounded by the transport, page by page.
+    """Return the tools and the declarations that are none.
 
     Raises: RemoteError; ProtocolViolation for a list that does not end.
     """
     declared: list[Any] = []
+    received = 0
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(MAXIMUM_PAGES):
         page = await page_at(cursor)
         declared += _declarations(page)
+        received += size_of(page)
+        if received > MAXIMUM_BYTES:
+            raise ResponseTooLarge(f"more than {MAXIMUM_BYTES} bytes of tools", effect="not_applied")
         if len(declared) > MAXIMUM_TOOLS:
             raise ProtocolViolation(f"more than {MAXIMUM_TOOLS} tools", effect="not_applied")
         cursor = page.get("nextCursor")
@@ -79,9 +87,15 @@ def _defect(item: Any, checks_headers: bool) -> str | None:
         return f"a name longer than {MAXIMUM_NAME}"
     if not isinstance(item.get("inputSchema"), dict):
         return "no inputSchema"
+    if size_of(item) > MAXIMUM_DECLARATION_BYTES:
+        return f"a declaration of more than {MAXIMUM_DECLARATION_BYTES} bytes"
     # The 2026-07-28 revision obliges clients to drop these: they choose which arguments become headers.
     invalid = find_invalid_x_mcp_header(item["inputSchema"]) if checks_headers else None
     return f"x-mcp-header: {invalid}" if invalid else None
+
+
+def size_of(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _tool(item: dict[str, Any]) -> RemoteTool:

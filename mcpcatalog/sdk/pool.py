@@ -11,12 +11,22 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
-from mcpcatalog.remote import ProtocolViolation, ResolveCredential, ServerConfig, ServerUnreachable, Transport
-from mcpcatalog.sdk.auth import child_environment, request_headers
+from mcpcatalog.remote import (
+    AuthScheme,
+    AuthUnsupported,
+    OutOfConnections,
+    ProtocolViolation,
+    ResolveCredential,
+    ServerConfig,
+    Transport,
+)
+from mcpcatalog.sdk.auth import Anonymous, Login, Resolved, child_environment
 from mcpcatalog.sdk.connection import Connection, OpenStreams, Timeouts
 from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
+from mcpcatalog.sdk.tokens import ClientCredentials
 from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport
 
 
@@ -46,9 +56,11 @@ class ConnectionPool:
         timeouts: Timeouts | None = None,
         limits: PoolLimits | None = None,
         counts: EgressCounts | None = None,
+        on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
     ) -> None:
         self._policy_for = policy_for
         self._counts = counts
+        self._on_list_changed = on_list_changed
         self._timeouts = timeouts or Timeouts()
         self._limits = limits or PoolLimits()
         self._preparations = asyncio.Semaphore(self._limits.preparations)
@@ -57,9 +69,13 @@ class ConnectionPool:
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._revisions: dict[tuple[str, str, str], str] = {}
+        # One token exchange at a time for each server, however many sessions ask.
+        self._exchanges: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._is_closed = False
 
-    async def acquire(self, config: ServerConfig, session: str, resolve: ResolveCredential) -> Connection:
+    async def acquire(
+        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+    ) -> Connection:
         """Return the live connection of this key, opening it where there is none. Sends nothing of a call.
 
         Raises: RemoteError.
@@ -67,16 +83,20 @@ class ConnectionPool:
         key = Key(config.tenant_id, config.server_id, config.fingerprint, "" if config.is_stateless else session)
         found = self._open.get(key)
         if found is not None and found.is_alive:
+            if is_renewed and not found.is_renewed:
+                await found.renew_login()  # the session did so on another worker
             return found
         if self._is_closed:
-            raise ServerUnreachable("this worker is stopping", effect="not_applied")
+            raise OutOfConnections("this worker is stopping", effect="not_applied")
         opening = self._opening.get(key)
         if opening is None:
             opening = asyncio.create_task(self._connect(key, config, resolve), name=f"mcp connect {config.server_id}")
             self._opening[key] = opening
             opening.add_done_callback(lambda task: self._opened(key, task))
         # Whoever stops waiting leaves the handshake to the others; its own deadline bounds it.
-        return await asyncio.shield(opening)
+        connection = await asyncio.shield(opening)
+        connection.is_renewed |= is_renewed
+        return connection
 
     async def _connect(self, key: Key, config: ServerConfig, resolve: ResolveCredential) -> Connection:
         self._retire_older(key)
@@ -86,7 +106,15 @@ class ConnectionPool:
                 await slots.enter_async_context(self._process_starts)
             await slots.enter_async_context(self._preparations)
             hint = self._revisions.get(key[:3], config.negotiated_revision)
-            connection = Connection(config, self._opener(config, resolve), timeouts=self._timeouts, revision_hint=hint)
+            login = self._login(config, resolve)
+            connection = Connection(
+                config,
+                self._opener(config, resolve, login),
+                login,
+                timeouts=self._timeouts,
+                revision_hint=hint,
+                on_list_changed=self._on_list_changed,
+            )
             try:
                 await connection.open()
             except asyncio.CancelledError:  # only `close_all` cancels this task
@@ -104,26 +132,37 @@ class ConnectionPool:
             connection.force_close()
         self._open[key] = connection
 
-    def _opener(self, config: ServerConfig, resolve: ResolveCredential) -> OpenStreams:
+    def _login(self, config: ServerConfig, resolve: ResolveCredential) -> Login:
+        if config.auth_scheme is AuthScheme.OAUTH2_CLIENT:
+            lock = self._exchanges.setdefault((config.tenant_id, config.server_id), asyncio.Lock())
+            return ClientCredentials(config, resolve, self._policy_for(config), lock)
+        is_named = config.auth_scheme in {AuthScheme.BEARER, AuthScheme.HEADER}
+        return Resolved(config, resolve) if is_named else Anonymous()
+
+    def _opener(self, config: ServerConfig, resolve: ResolveCredential, login: Login) -> OpenStreams:
         if config.transport is Transport.STDIO:
             return lambda child: self._stdio(config, resolve, child)
-        return lambda _child: self._http(config, resolve)
+        return lambda _child: self._http(config, login)
 
     @asynccontextmanager
     async def _stdio(self, config: ServerConfig, resolve: ResolveCredential, child: Child) -> Any:
         if config.command is None:
             raise ProtocolViolation(f"this deployment defines no stdio server {config.endpoint!r}")
-        declared = {**config.command.environment, **await child_environment(config, resolve)}
+        credential = await child_environment(config, resolve)
+        child.secrets = tuple(credential.values())
+        declared = {**config.command.environment, **credential}
         streams = stdio_streams(config.command.argv, declared, child, maximum_bytes=self._limits.message_bytes)
         async with streams as pair:
             yield pair
 
     @asynccontextmanager
-    async def _http(self, config: ServerConfig, resolve: ResolveCredential) -> Any:
-        headers = await request_headers(config, resolve)
+    async def _http(self, config: ServerConfig, login: Login) -> Any:
+        if config.auth_scheme is AuthScheme.ENV:
+            raise AuthUnsupported("the scheme env is not available over http", effect="not_applied")
+        await login.headers()  # without a login nobody is dialled
         inner = PinnedTransport(self._policy_for(config), maximum_bytes=self._limits.message_bytes, counts=self._counts)
         streams: AbstractAsyncContextManager[Any] = http_streams(
-            config.endpoint, inner, headers,
+            config.endpoint, inner, login,
             maximum_bytes=self._limits.message_bytes, idle_seconds=self._timeouts.idle,
         )  # fmt: skip
         async with streams as pair:
@@ -137,7 +176,7 @@ class ConnectionPool:
                 self._let_go(other, connection)
 
     def _make_room(self, transport: Transport) -> None:
-        """Raises: ServerUnreachable where every connection is in use."""
+        """Raises: OutOfConnections where every connection is in use."""
         counted = [
             (connection.used_at, key)
             for key, connection in self._open.items()
@@ -148,7 +187,7 @@ class ConnectionPool:
             return
         idle = next((key for _, key in sorted(counted) if self._open[key].is_idle), None)
         if idle is None:
-            raise ServerUnreachable("every connection of this worker is in use", effect="not_applied")
+            raise OutOfConnections("every connection of this worker is in use", effect="not_applied")
         self._let_go(idle, self._open[idle])
 
     def _let_go(self, key: Key, connection: Connection) -> None:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcpcatalog.remote import RemoteError
 from toolsys.egress import EgressError
 
 MAXIMUM_RESUMPTIONS = 3
@@ -15,7 +16,9 @@ MAXIMUM_RESUMPTIONS = 3
 
 @dataclass(slots=True)
 class CallRecord:
-    """`is_connecting` marks the handshake; `raw` is the last result before the SDK validated it."""
+    """`is_connecting` marks the handshake; `raw` is the last result before the SDK validated it;
+    `refusal` says why there was nothing to log in with.
+    """
 
     is_connecting: bool = False
     headers: dict[str, str] = field(default_factory=dict)
@@ -25,11 +28,12 @@ class CallRecord:
     challenge: str = ""
     retry_after: str = ""
     failure: EgressError | None = None
+    refusal: RemoteError | None = None
     resumptions: int = 0
 
     def begin_attempt(self) -> None:
         """Forget what an earlier message of the same handshake saw."""
-        self.raw = self.status = self.failure = None
+        self.raw = self.status = self.failure = self.refusal = None
         self.challenge = self.retry_after = ""
 
     def note_answer(self, status: int, challenge: str, retry_after: str) -> None:

@@ -36,6 +36,7 @@ class Child:
     process: Process | None = None
     stderr: deque[bytes] = field(default_factory=lambda: deque(maxlen=STDERR_CHUNKS))
     overflowed: bool = False
+    secrets: tuple[str, ...] = ()
 
     def kill(self) -> None:
         if self.process is not None:

@@ -1,4 +1,4 @@
-"""The SDK's JSON-RPC engine with three taps: raw results, extra request headers, and the end of the stream.
+"""The SDK's JSON-RPC engine with four taps: raw results, extra headers, no baggage, and the end of the stream.
 
 The session validates a result against the negotiated revision and drops what it does not know; the record keeps what
 arrived. The session tells nobody about end of file; `on_closed` does. Only `mcpcatalog.sdk` imports it.
@@ -10,6 +10,7 @@ from typing import Any
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
+from opentelemetry import baggage, context
 
 from mcpcatalog.sdk.record import CALL
 
@@ -32,7 +33,12 @@ class TappedDispatcher(JSONRPCDispatcher[TransportContext]):
         options: CallOptions = {**(opts or {})}
         if record is not None and record.headers:
             options["headers"] = {**options.get("headers", {}), **record.headers}
-        raw = await super().send_raw_request(method, params, options, **internal)
+        # The SDK adds the ambient trace context; what travels with it for others (baggage) is not a server's business.
+        token = context.attach(baggage.clear())
+        try:
+            raw = await super().send_raw_request(method, params, options, **internal)
+        finally:
+            context.detach(token)
         if record is not None:
             record.raw = raw
         return raw

@@ -16,7 +16,6 @@ from mcpcatalog.remote import Catalog, RemoteTool, ServerConfig, StdioCommand, T
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import TIME_SERVER
 from toolsys import services as platform
-from toolsys.credentials import EnvironmentCredentials
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import OutcomeStatus
 from toolsys.egress import policy_for
@@ -67,6 +66,13 @@ def epoch(tenancy: Tenancy) -> int:
 def events(tenancy: Tenancy, kind: str) -> list[dict[str, Any]]:
     with tenant_transaction(tenancy.id):
         return list(ToolEvent.objects.filter(type=kind).order_by("id").values_list("payload", flat=True))
+
+
+def withdrawn(tenancy: Tenancy, generation: str, tool: str) -> bool:
+    found = selectors.pinned_tool(tenancy.id, "crm", generation, f"mcp.crm.{tool}")
+    assert found is not None
+    assert found.remote_name == tool
+    return found.is_withdrawn
 
 
 def names(provider: McpProvider, tenancy: Tenancy) -> list[str]:
@@ -125,11 +131,11 @@ def test_the_catalog_is_a_history(acme: Tenancy) -> None:
     register(config)
     first = discovered(config, "a", "b")
     second = discovered(config, "b", "c")
-    assert selectors.pinned_tool(acme.id, "crm", first, "mcp.crm.a") == selectors.PinnedTool("a", is_withdrawn=True)
-    assert selectors.pinned_tool(acme.id, "crm", first, "mcp.crm.b") == selectors.PinnedTool("b", is_withdrawn=False)
+    assert withdrawn(acme, first, "a") is True
+    assert withdrawn(acme, first, "b") is False
     assert discovered(config, "a", "b") == first
-    assert selectors.pinned_tool(acme.id, "crm", first, "mcp.crm.a") == selectors.PinnedTool("a", is_withdrawn=False)
-    assert selectors.pinned_tool(acme.id, "crm", second, "mcp.crm.c") == selectors.PinnedTool("c", is_withdrawn=True)
+    assert withdrawn(acme, first, "a") is False
+    assert withdrawn(acme, second, "c") is True
     with tenant_transaction(acme.id):
         assert CatalogTool.objects.count() == 4
     with pytest.raises(DatabaseError), tenant_transaction(acme.id):
@@ -162,21 +168,21 @@ def test_a_pinned_tool_is_bound_under_the_live_classification_or_not_at_all(
     register(http_server(acme, classification=READ))
     discovered(http_server(acme), "a", "b")
     pinned = {spec.name: spec for spec in provider.specs(acme.id)}
-    bound = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme))
+    bound = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id)
     assert (bound.spec, bound.remote_name) == (pinned["mcp.crm.a"], "a")
     with tenant_transaction(acme.id):
         McpServer.objects.filter(server_id="crm").update(side_effect="external_write", required_scopes=["mcp.crm.x"])
-    stricter = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme)).spec
+    stricter = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id).spec
     assert (stricter.side_effect, sorted(stricter.required_scopes)) == (SideEffectClass.EXTERNAL_WRITE, ["mcp.crm.x"])
     assert stricter.input_schema == pinned["mcp.crm.a"].input_schema
     discovered(http_server(acme), "b")
-    assert provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme)).remote_name == "b"
+    assert provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme), acme.session.id).remote_name == "b"
     with pytest.raises(NotAvailable, match=r"tool\.withdrawn"):
-        provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme))
+        provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id)
     with tenant_transaction(acme.id):
         McpServer.objects.filter(server_id="crm").update(enabled=False)
     with pytest.raises(NotAvailable, match=r"tool\.withdrawn"):
-        provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme))
+        provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme), acme.session.id)
     assert provider.specs(acme.id) == []
 
 
@@ -186,7 +192,7 @@ def house(database: None) -> Iterator[tuple[McpProvider, Any]]:
     loop, clock = LoopThread(), wiring.SystemClock()
     keeper = LeaseKeeper(clock, 2.0)
     keeper.start()
-    workbench = open_workbench(loop.run, EnvironmentCredentials().resolve, lambda config: policy_for([config.endpoint]))
+    workbench = open_workbench(loop.run, wiring.credentials().of, lambda config: policy_for([config.endpoint]))
     provider = McpProvider(clock, COMMANDS, 1_048_576, workbench)
     yield provider, wiring.compose({"mcp": provider}, WorkerExecution(loop, keeper, clock))
     workbench.close()

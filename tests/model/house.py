@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
-from approvals.gate import SeatDesk
+from approvals.gate import RuleGate, SeatDesk
+from approvals.ruleset import Ruleset
 from tests.contract.memory_store import MemoryStore
 from tests.contract.memory_tables import CallRow, ManualClock
 from tests.contract.store.memory_world import CountedIds, new_tables
 from tests.model.actors import Actor, ActorPool
 from tests.model.tools import ModelRegistry
 from tests.model.witness import Witness
-from tests.policies import MATRIX_ALONE, no_rules
 from toolsys import pipeline
 from toolsys.domain.calls import Claim, Disposition, Facts, Progress, ProposedCall, StepDraft
 from toolsys.domain.context import ArtifactWriter, SecretValue
@@ -164,8 +164,15 @@ class NoArtifacts:
 
 
 class NoCredentials:
+    def of(self, tenant_id: str) -> "NoCredentials":
+        return self
+
     async def resolve(self, credential_ref: str) -> SecretValue:
         raise NotImplementedError
+
+
+def _no_rules(tenant_id: str, authz_epoch: int) -> Ruleset:
+    return Ruleset()
 
 
 class PlainSealer:
@@ -225,9 +232,9 @@ class House:
             self.keepers[name] = ModelKeeper(self.clock, store)
             execution = self.executions[name] = WorkerExecution(InlineLoop(), self.keepers[name], self.clock)
         self.runtimes[name] = Runtime(
-            store=store, registry=self.registry.seen_by(actor), policy=MATRIX_ALONE,
-            desk=SeatDesk(no_rules, 120.0, 60.0), sealer=PlainSealer(), artifacts=NoArtifacts(),
-            credentials=NoCredentials(), clock=self.clock,
+            store=store, registry=self.registry.seen_by(actor), policy=RuleGate(_no_rules),
+            desk=SeatDesk(_no_rules, 120.0, 60.0),
+            sealer=PlainSealer(), artifacts=NoArtifacts(), credentials=NoCredentials(), clock=self.clock,
             ids=self.ids, probe=NoProbe(), limits=LIMITS, providers={}, execution=execution,
         )  # fmt: skip
 

@@ -38,16 +38,12 @@ _GATES: Final = (
         "gate.9", "TS gate 9", "Canonical form and hash are invariant under key order and Unicode composition."
     ),
     Requirement("gate.10", "TS gate 10", "A builtin in a reserved domain is a startup error."),
-    Requirement("gate.11", "TS gate 11", "An MCP call traverses the same fourteen steps as a builtin call.", ISSUE_4),
-    Requirement(
-        "gate.12", "TS gate 12", "A server that disconnects mid-call yields unavailable; the run goes on.", ISSUE_4
-    ),
+    Requirement("gate.11", "TS gate 11", "An MCP call traverses the same fourteen steps as a builtin call."),
+    Requirement("gate.12", "TS gate 12", "A server that disconnects mid-call yields unavailable; the run goes on."),
     Requirement("gate.13", "TS gate 13", "No module outside the adapter imports an MCP SDK type."),
-    Requirement("gate.14", "TS gate 14", "Configuration validation rejects every invalid authentication row.", ISSUE_4),
-    Requirement(
-        "gate.15", "TS gate 15", "The re-authentication ladder is bounded and routed through recovery.", ISSUE_4
-    ),
-    Requirement("gate.16", "TS gate 16", "A stdio child receives a constructed environment.", ISSUE_4),
+    Requirement("gate.14", "TS gate 14", "Configuration validation rejects every invalid authentication row."),
+    Requirement("gate.15", "TS gate 15", "The re-authentication ladder is bounded and routed through recovery."),
+    Requirement("gate.16", "TS gate 16", "A stdio child receives a constructed environment."),
 )
 
 _TYPES: Final = (
@@ -209,6 +205,24 @@ _OUTPUT: Final = (
     Requirement("workspace.bounded", "issue 3", "A workspace is bounded in bytes, entries, depth and names."),
     Requirement("workspace.whole", "issue 3", "A file is replaced as a whole and durably, or not at all."),
     Requirement("redaction.closed", "DESIGN §8", "Redaction fails closed, and what it returns can be stored."),
+    Requirement(
+        "vault.write_only", "DESIGN §8", "A stored credential is written and erased, and read by the resolver only."
+    ),
+    Requirement(
+        "discovery.reconnection", "TS Advertisement", "A reconnection calls nothing that is no longer the pin."
+    ),
+    Requirement(
+        "discovery.not_applied", "TS Advertisement", "A changed catalog is recorded and not applied mid-session."
+    ),
+    Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
+    Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
+    Requirement("discovery.singly", "DESIGN §7", "One bad tool is dropped singly; names that collide drop both."),
+    Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
+    Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
+    Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),
+    Requirement("auth.no_baggage", "DESIGN §7", "Ambient baggage is never forwarded to a server."),
+    Requirement("vault.rotation", "DESIGN §8", "Two versions live while a rotation is under way; the newest counts."),
+    Requirement("vault.epoch", "DESIGN §5", "A changed credential voids what was decided with the old one."),
     Requirement("sealing.bound", "DESIGN §8", "Sealed bytes open only where they belong, under any key of the ring."),
 )
 

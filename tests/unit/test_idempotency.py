@@ -6,6 +6,8 @@ from uuid import UUID
 
 import pytest
 
+from mcpcatalog.discoveries import Discoveries
+from mcpcatalog.ladder import Ladder
 from mcpcatalog.remote import KeyPlace, ServerConfig, Transport
 from mcpcatalog.tool import Connections, McpTool
 from tests.spec.requirements import gate
@@ -67,7 +69,9 @@ def test_the_key_is_passed_verbatim_where_the_operator_says(
     place: KeyPlace, arguments: dict[str, str], meta: dict[str, str], headers: dict[str, str]
 ) -> None:
     server = ServerConfig("acme", "crm", Transport.HTTP, "https://x/mcp", key_place=place, key_name="dedup")
-    tool = McpTool(spec(), server, "create", cast("Connections", None))
+    tool = McpTool(
+        spec(), server, "create", "", cast("Connections", None), cast("Ladder", None), cast("Discoveries", None)
+    )
     context = SimpleNamespace(invocation_id=UUID(int=1), idempotency_key=KEY, timeout_seconds=1.0)
     given: dict[str, Any] = {"a": 1}
     sent = tool._call(given, cast("ToolExecutionContext", context))

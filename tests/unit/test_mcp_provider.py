@@ -1,5 +1,6 @@
 """When a server must be looked at again before the next pin."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -35,12 +36,15 @@ def seen(config: ServerConfig, *, ago: float | None, failed: float | None = None
         (seen(HTTP, ago=None, failed=31), True),
         (seen(HTTP, ago=400, failed=29), False),
         (seen(HTTP, ago=10, failed=20), False),
+        (seen(HTTP, ago=100, failed=31), True),
+        (replace(seen(HTTP, ago=10), list_changed_at=NOW), True),
+        (replace(seen(HTTP, ago=10), list_changed_at=NOW - timedelta(seconds=11)), False),
     ],
 )
 def test_staleness(state: ServerState, expected: bool) -> None:
-    assert is_stale(state, NOW) is expected
+    assert is_stale(state, NOW, 300) is expected
 
 
 def test_a_release_that_changes_a_command_makes_its_catalog_stale() -> None:
     released = ServerConfig("acme", "clock", Transport.STDIO, "time", command=StdioCommand(("time-2",)))
-    assert is_stale(seen(released, ago=1, fingerprint=STDIO.fingerprint), NOW)
+    assert is_stale(seen(released, ago=1, fingerprint=STDIO.fingerprint), NOW, 300)

@@ -7,6 +7,7 @@ import pytest
 
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, ServerConfig, Transport
 from mcpcatalog.validators import is_tier_0, problems
+from tests.spec.requirements import gate
 from toolsys.egress import policy_for
 
 POLICY = policy_for(["https://mcp.example/", "https://login.example/"])
@@ -38,10 +39,14 @@ def test_a_sound_configuration_has_no_problems(server: ServerConfig) -> None:
     assert codes(server) == set()
 
 
+@gate("gate.14")
 @pytest.mark.parametrize(
     ("server", "changes", "expected"),
     [
         (HTTP, {"credential_ref": "env:X"}, ("credential_ref", "not_expected")),
+        (HTTP, {"auth_scheme": "mtls", "credential_ref": "env:X"}, ("auth_scheme", "transport")),
+        (STDIO, {"auth_scheme": AuthScheme.ENV, "credential_ref": "env:X"}, ("auth_name", "grammar")),
+        (HTTP, {"auth_scheme": AuthScheme.BEARER, "credential_ref": "sk-secret"}, ("credential_ref", "grammar")),
         (HTTP, {"auth_scheme": AuthScheme.BEARER}, ("credential_ref", "required")),
         (HTTP, {"auth_scheme": AuthScheme.HEADER, "credential_ref": "r"}, ("auth_name", "grammar")),
         (HTTP, {"auth_scheme": AuthScheme.HEADER, "credential_ref": "r", "auth_name": "a b"}, ("auth_name", "grammar")),

@@ -50,7 +50,7 @@ class Offering:
     def refresh(self, tenant_id: str, key: str) -> None:
         raise NotImplementedError
 
-    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int) -> Tool:
+    def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:
         if pinned.name == self._gone:
             raise NotAvailable("tool.withdrawn")
         return Inert(pinned)

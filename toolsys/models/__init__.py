@@ -1,6 +1,7 @@
 """The tables of toolsys, one idea a file."""
 
 from toolsys.models.agents import Agent, AgentSession, Run, RunStep
+from toolsys.models.credentials import Credential, CredentialVersion
 from toolsys.models.decisions import ApprovalRequest, PolicyDecision
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
 from toolsys.models.people import ApiKey, Membership, Principal
@@ -13,6 +14,8 @@ __all__ = [
     "ApiKey",
     "ApprovalRequest",
     "Artifact",
+    "Credential",
+    "CredentialVersion",
     "Invocation",
     "InvocationPayload",
     "Membership",

@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from approvals.gate import RuleGate
+from approvals.ruleset import Ruleset
 from tests.contract.store.worlds import World
-from tests.policies import MATRIX_ALONE
 from tests.unit.specs import spec
 from toolsys import steps
 from toolsys.domain.calls import BoundedOutput, Claim, Disposition, Invocation, ProposedAction, ProposedCall, StepDraft
@@ -58,7 +59,7 @@ def case_of(store: Store, call: ProposedCall, declared: ToolSpec = READ) -> Case
     case = Case(call, store.read_facts(call), tool=Named(declared))
     case.arguments = steps.validate_arguments(case)
     case.normalized = steps.normalize(case)
-    case.decision = MATRIX_ALONE.evaluate(
+    case.decision = RuleGate(lambda tenant_id, epoch: Ruleset()).evaluate(
         ProposedAction(
             tool_name=declared.name, tool_version=declared.version, server_id=None,
             classification=case.classification, arguments=case.arguments,

@@ -7,21 +7,32 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 
-from mcpcatalog.remote import CallResult, CallSpec, ServerConfig, StdioCommand, Transport
+from config import wiring
+from mcpcatalog import services
+from mcpcatalog.provider import McpProvider, open_workbench
+from mcpcatalog.remote import AuthScheme, CallResult, CallSpec, ServerConfig, StdioCommand, Transport
 from mcpcatalog.sdk.connection import Connection, Timeouts
 from mcpcatalog.sdk.pool import ConnectionPool, PoolLimits
+from tests.factories import Tenancy
+from tests.integration.mcp.guarded import Guarded, Peer
 from tests.integration.mcp.misbehaving import Misbehaving
+from toolsys import services as platform
 from toolsys.domain.context import SecretValue
-from toolsys.egress import policy_for
-from toolsys.execution import LoopThread
+from toolsys.egress import EgressPolicy, policy_for
+from toolsys.execution import LoopThread, WorkerExecution
+from toolsys.leases import LeaseKeeper
+from toolsys.ports import Runtime
+from toolsys.registry import Registry
 
+LOCAL = ["127.0.0.1/32"]
 PEER = str(Path(__file__).with_name("stdio_peer.py"))
 TIME_SERVER = (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
 
@@ -61,11 +72,7 @@ def bench() -> Iterator[Callable[..., Bench]]:
     def make(*, timeouts: Timeouts | None = None, **limits: int) -> Bench:
         loop = LoopThread()
 
-        def policy(config: ServerConfig) -> Any:
-            host = config.endpoint.split("/")[2]
-            return policy_for([config.endpoint], open_networks=["127.0.0.1/32"], plain_http_hosts=[host])
-
-        made.append(Bench(loop, ConnectionPool(policy, timeouts=timeouts, limits=PoolLimits(**limits))))
+        made.append(Bench(loop, ConnectionPool(policy_of, timeouts=timeouts, limits=PoolLimits(**limits))))
         return made[-1]
 
     yield make
@@ -80,6 +87,60 @@ def bench() -> Iterator[Callable[..., Bench]]:
 async def _tasks_left() -> list[str]:
     await asyncio.sleep(0.05)
     return [repr(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+def policy_of(config: ServerConfig) -> EgressPolicy:
+    urls = [config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])]
+    return policy_for(urls, open_networks=LOCAL, plain_http_hosts=[config.endpoint.split("/")[2]])
+
+
+@dataclass
+class House:
+    """One worker process's worth: a loop, a pool, a provider, and the runtime composed over them."""
+
+    provider: McpProvider
+    runtime: Runtime
+    registry: Registry
+
+    def offer(self, tenancy: Tenancy, config: ServerConfig) -> Tenancy:
+        """Register a server, discover it, and return the tenancy in a new session that pinned its tools."""
+        services.register_server(
+            config, policy=policy_of(config), stdio_names=(), output_ceiling_bytes=1_048_576, using="operator"
+        )
+        self.provider.refresh(tenancy.id, config.server_id)
+        return self.new_session(tenancy)
+
+    def new_session(self, tenancy: Tenancy) -> Tenancy:
+        web = wiring.compose({"mcp": McpProvider(wiring.SystemClock(), {}, 1_048_576)}, None)
+        session = platform.open_session(
+            tenant_id=tenancy.id, api_key_id=tenancy.key.id, agent_name="assistant", principal_id="user-1",
+            environment="production", profile=None, runtime=web.runtime, registry=self.registry,
+        )  # fmt: skip
+        run = platform.start_run(
+            tenant_id=tenancy.id, session_id=session.id, manifest=None, deadline_seconds=600, correlation_id="",
+            runtime=web.runtime,
+        )  # fmt: skip
+        return replace(tenancy, session=session, run=run, runtime=web.runtime)
+
+
+@pytest.fixture
+def houses(database: None) -> Iterator[Callable[[], House]]:
+    """Make workers, each with connections of its own."""
+    ends: list[Callable[[], None]] = []
+
+    def make() -> House:
+        loop, clock = LoopThread(), wiring.SystemClock()
+        keeper = LeaseKeeper(clock, 2.0)
+        keeper.start()
+        workbench = open_workbench(loop.run, wiring.credentials().of, policy_of)
+        ends.extend([loop.stop, keeper.stop, workbench.close])
+        provider = McpProvider(clock, {}, 1_048_576, workbench)
+        composed = wiring.compose({"mcp": provider}, WorkerExecution(loop, keeper, clock))
+        return House(provider, composed.runtime, composed.registry)
+
+    yield make
+    for end in reversed(ends):
+        end()
 
 
 def stdio(*argv: str, name: str = "peer", **changes: Any) -> ServerConfig:
@@ -102,15 +163,50 @@ class Web:
         return ServerConfig("acme", scenario, Transport.HTTP, url, **changes)
 
 
+@dataclass
+class Doors:
+    """The server that asks for a login, listening; each peer has a name of its own."""
+
+    app: Guarded
+    port: int
+
+    def peer(self, **behaviour: Any) -> tuple[str, Peer]:
+        name = f"p{len(self.app.peers)}"
+        self.app.peers[name] = Peer(**behaviour)
+        return name, self.app.peers[name]
+
+    def at(self, name: str, tenant_id: str = "acme", **changes: Any) -> ServerConfig:
+        return ServerConfig(tenant_id, name, Transport.HTTP, f"http://127.0.0.1:{self.port}/mcp/{name}", **changes)
+
+    def with_token(self, name: str, **changes: Any) -> ServerConfig:
+        return self.at(
+            name, auth_scheme=AuthScheme.OAUTH2_CLIENT, token_endpoint=f"http://127.0.0.1:{self.port}/token/{name}",
+            **changes,
+        )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def web() -> Iterator[Web]:
     app = Misbehaving()
+    with listening(app) as port:
+        yield Web(app, port)
+
+
+@pytest.fixture(scope="session")
+def doors() -> Iterator[Doors]:
+    app = Guarded()
+    with listening(app) as port:
+        yield Doors(app, port)
+
+
+@contextmanager
+def listening(app: Any) -> Iterator[int]:
     settings = uvicorn.Config(app, port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=0)
     server = uvicorn.Server(settings)
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
-    yield Web(app, listener.getsockname()[1])
+    yield listener.getsockname()[1]
     server.should_exit = server.force_exit = True
     thread.join(5)
     listener.close()

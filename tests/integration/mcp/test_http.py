@@ -144,7 +144,9 @@ def test_the_credential_travels_as_the_configured_header(
     ("changes", "error"),
     [
         ({"auth_scheme": AuthScheme.BEARER, "credential_ref": "env:MISSING"}, remote.CredentialMissing),
-        ({"auth_scheme": AuthScheme.OAUTH2_CLIENT, "credential_ref": "env:x"}, remote.AuthUnsupported),
+        ({"auth_scheme": AuthScheme.ENV, "credential_ref": "env:x", "auth_name": "X"}, remote.AuthUnsupported),
+        ({"auth_scheme": AuthScheme.BEARER, "credential_ref": "env:a\nb"}, remote.CredentialMissing),
+        ({"auth_scheme": AuthScheme.OAUTH2_CLIENT, "credential_ref": "env:x"}, remote.CredentialMissing),
     ],
 )
 def test_without_a_usable_credential_nobody_is_dialled(

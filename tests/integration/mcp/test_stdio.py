@@ -16,6 +16,7 @@ from mcpcatalog import remote
 from mcpcatalog.remote import AuthScheme, StdioCommand
 from mcpcatalog.sdk.connection import Timeouts
 from tests.integration.mcp.conftest import PEER, TIME_SERVER, Bench, is_gone, peer, stdio
+from tests.spec.requirements import gate
 
 
 def test_a_real_server_is_discovered_and_called(bench: Callable[..., Bench]) -> None:
@@ -29,6 +30,7 @@ def test_a_real_server_is_discovered_and_called(bench: Callable[..., Bench]) -> 
     assert here.call(config, "get_current_time", timezone="No/Where").is_error
 
 
+@gate("gate.16")
 def test_the_environment_is_constructed_and_the_credential_is_its_one_variable(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

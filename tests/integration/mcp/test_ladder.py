@@ -1,0 +1,210 @@
+"""Gate 15: what a 401 sets off, through the pipeline, against a scripted server and with real workers' connections."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mcpcatalog.models import McpServer
+from mcpcatalog.remote import AuthScheme, KeyPlace, ServerConfig
+from tests.factories import Tenancy, approve
+from tests.integration.mcp.conftest import Doors, House
+from tests.integration.mcp.guarded import Peer
+from tests.spec.requirements import gate
+from toolsys.domain.calls import Disposition, Progress
+from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
+from toolsys.domain.states import OutcomeStatus
+from toolsys.models import ToolEvent
+from toolsys.tenancy import tenant_transaction
+
+VARIABLE = "TOOLSYS_CREDENTIAL_LADDER"
+UNAUTHORIZED = (OutcomeStatus.UNAVAILABLE, "tool.server_unauthorized")
+
+
+def classed(side_effect: SideEffectClass, idempotency: IdempotencyClass) -> Classification:
+    return Classification(side_effect=side_effect, risk=RiskLevel.LOW, idempotency=idempotency)
+
+
+READ = classed(SideEffectClass.NETWORK_READ, IdempotencyClass.READ_ONLY)
+KEYED = classed(SideEffectClass.EXTERNAL_WRITE, IdempotencyClass.CONDITIONALLY_IDEMPOTENT)
+WRITE = classed(SideEffectClass.EXTERNAL_WRITE, IdempotencyClass.NON_IDEMPOTENT)
+
+type Scene = tuple[Peer, Callable[[Classification], ServerConfig], Callable[[str, str], None]]
+
+
+@pytest.fixture
+def scene(doors: Doors, acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """A peer that lets in who says `one`, its configuration, and a way to change locks and keys."""
+    name, peer = doors.peer(accepted={"Bearer one"})
+    monkeypatch.setenv(VARIABLE, "one")
+
+    def config(classification: Classification) -> ServerConfig:
+        return doors.at(
+            name, acme.id, auth_scheme=AuthScheme.BEARER, credential_ref=f"env:{VARIABLE}", key_name="key",
+            classification=classification, key_place=KeyPlace.META,
+        )  # fmt: skip
+
+    def change(lock: str, key: str) -> None:
+        peer.accepted = {f"Bearer {lock}"}
+        monkeypatch.setenv(VARIABLE, key)
+
+    return peer, config, change
+
+
+def proposed(tenancy: Tenancy, config: ServerConfig, **arguments: Any) -> Disposition:
+    (call,) = tenancy.propose((f"mcp.{config.server_id}.t", arguments))
+    if call.state is Progress.HELD:
+        approve(tenancy, call)
+    return call
+
+
+def ended(tenancy: Tenancy, house: House, call: Disposition) -> tuple[OutcomeStatus | None, str | None]:
+    tenancy.finish(house.runtime, call)
+    found = tenancy.call(call)
+    return found.outcome_status, found.reason_code
+
+
+def events(tenancy: Tenancy, kind: str) -> list[dict[str, Any]]:
+    with tenant_transaction(tenancy.id):
+        found = [event.payload for event in ToolEvent.objects.filter(type=kind).order_by("id")]
+    return [{key: value for key, value in payload.items() if key not in {"session", "server"}} for payload in found]
+
+
+def keys_of(peer: Peer) -> list[str]:
+    return [headers["authorization"].removeprefix("Bearer ") for headers in peer.sent("tools/call")]
+
+
+@gate("gate.15")
+@pytest.mark.parametrize("classification", [READ, KEYED], ids=["read", "keyed"])
+def test_one_login_anew_one_more_try_then_never_again(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene, classification: Classification
+) -> None:
+    peer, config_of, change = scene
+    house, config = houses(), config_of(classification)
+    acme = house.offer(acme, config)
+    assert ended(acme, house, proposed(acme, config, n=1))[0] is OutcomeStatus.SUCCEEDED
+    change("two", "two")
+    call = proposed(acme, config, n=2)
+    assert acme.work(house.runtime, call)[0].state is Progress.IN_FLIGHT, "held, not failed"
+    assert keys_of(peer) == ["one", "one"]
+    assert ended(acme, house, call)[0] is OutcomeStatus.SUCCEEDED
+    assert keys_of(peer) == ["one", "one", "two"]
+    assert len({json.dumps(sent["params"]["_meta"]["key"]) for _, _, sent in peer.seen[-1:]}) == 1
+    assert events(acme, "mcp.server.reauthenticated") == [{"scheme": "bearer", "outcome": "renewed"}]
+    change("three", "three")
+    last = ended(acme, house, proposed(acme, config, n=3))
+    assert last == (UNAUTHORIZED if classification is READ else (OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"))
+    assert keys_of(peer) == ["one", "one", "two", "two"]
+    dialled = len(peer.seen)
+    assert ended(acme, house, proposed(acme, config, n=4)) == UNAUTHORIZED
+    assert len(peer.seen) == dialled, "given up without dialling"
+    assert len(events(acme, "mcp.server.reauthenticated")) == 1
+    assert events(acme, "mcp.server.disconnected") == [{"reason_code": "tool.server_unauthorized"}]
+    (clock,) = acme.propose(("system.time", {}))
+    assert ended(acme, house, clock)[0] is OutcomeStatus.SUCCEEDED, "the run goes on"
+
+
+@gate("gate.15")
+def test_a_value_that_was_just_refused_is_not_tried_again(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene
+) -> None:
+    peer, config_of, change = scene
+    house, config = houses(), config_of(READ)
+    acme = house.offer(acme, config)
+    ended(acme, house, proposed(acme, config, n=1))
+    change("two", "one")
+    assert ended(acme, house, proposed(acme, config, n=2)) == UNAUTHORIZED
+    assert keys_of(peer) == ["one", "one"]
+    assert events(acme, "mcp.server.reauthenticated") == [{"scheme": "bearer", "outcome": "unchanged"}]
+    change("one", "one")
+    dialled = len(peer.seen)
+    assert ended(acme, house, proposed(acme, config, n=3)) == UNAUTHORIZED
+    assert len(peer.seen) == dialled
+    other = house.new_session(acme)
+    assert ended(other, house, proposed(other, config, n=3))[0] is OutcomeStatus.SUCCEEDED, "another session is free"
+
+
+@gate("gate.15")
+def test_a_non_idempotent_call_is_uncertain_and_not_sent_again(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene
+) -> None:
+    peer, config_of, change = scene
+    house, config = houses(), config_of(WRITE)
+    acme = house.offer(acme, config)
+    assert ended(acme, house, proposed(acme, config, n=1))[0] is OutcomeStatus.SUCCEEDED
+    change("two", "two")
+    assert ended(acme, house, proposed(acme, config, n=2)) == (OutcomeStatus.UNCERTAIN, "tool.outcome_unknown")
+    assert keys_of(peer) == ["one", "one"]
+    assert ended(acme, house, proposed(acme, config, n=3))[0] is OutcomeStatus.SUCCEEDED
+    assert keys_of(peer) == ["one", "one", "two"]
+    assert events(acme, "mcp.server.reauthenticated") == [{"scheme": "bearer", "outcome": "renewed"}]
+
+
+@gate("gate.15")
+def test_what_one_worker_spent_another_does_not_have(acme: Tenancy, houses: Callable[[], House], scene: Scene) -> None:
+    peer, config_of, change = scene
+    here, there, config = houses(), houses(), config_of(READ)
+    acme = here.offer(acme, config)
+    for n, house in enumerate((here, there)):
+        assert ended(acme, house, proposed(acme, config, n=n))[0] is OutcomeStatus.SUCCEEDED
+    change("two", "two")
+    assert ended(acme, here, proposed(acme, config, n=3))[0] is OutcomeStatus.SUCCEEDED
+    assert ended(acme, there, proposed(acme, config, n=4))[0] is OutcomeStatus.SUCCEEDED
+    assert keys_of(peer) == ["one", "one", "one", "two", "two"], "the other worker's old login was not used"
+    change("three", "three")
+    assert ended(acme, there, proposed(acme, config, n=5)) == UNAUTHORIZED
+    dialled = len(peer.seen)
+    assert ended(acme, here, proposed(acme, config, n=6)) == UNAUTHORIZED
+    assert len(peer.seen) == dialled
+    assert len(events(acme, "mcp.server.reauthenticated")) == 1
+
+
+@gate("gate.15")
+def test_a_401_while_connecting_ends_the_server_for_the_session_at_once(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene
+) -> None:
+    peer, config_of, change = scene
+    house, config = houses(), config_of(READ)
+    acme = house.offer(acme, config)
+    change("two", "one")
+    before = len(peer.seen)
+    assert ended(acme, house, proposed(acme, config, n=1)) == (OutcomeStatus.UNAVAILABLE, "tool.auth_failed")
+    assert len(peer.seen) == before + 1, "one attempt, never a second"
+    change("two", "two")
+    assert ended(acme, house, proposed(acme, config, n=2)) == (OutcomeStatus.UNAVAILABLE, "tool.auth_failed")
+    assert (len(peer.seen), peer.sent("tools/call")) == (before + 1, [])
+    assert events(acme, "mcp.server.disconnected") == [{"reason_code": "tool.auth_failed"}]
+    assert events(acme, "mcp.server.reauthenticated") == []
+
+
+@gate("gate.15")
+def test_a_server_that_refuses_us_at_discovery_offers_nothing(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene
+) -> None:
+    _, config_of, change = scene
+    house, config = houses(), config_of(READ)
+    acme = house.offer(acme, config)
+    assert [spec.name for spec in house.provider.specs(acme.id)] == [f"mcp.{config.server_id}.t"]
+    change("two", "one")
+    with tenant_transaction(acme.id, "operator"):
+        McpServer.objects.using("operator").filter(tenant_id=acme.id).update(last_discovered_at=None)
+    house.provider.refresh(acme.id, config.server_id)
+    assert house.provider.specs(acme.id) == []
+
+
+@gate("gate.15")
+def test_a_refused_token_is_discarded_and_exchanged_again(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, json.dumps({"client_id": "a", "client_secret": "b"}))
+    tokens = [(200, {"access_token": value, "token_type": "bearer"}) for value in ("t1", "t2", "t3")]
+    name, peer = doors.peer(tokens=tokens)
+    config = doors.with_token(name, tenant_id=acme.id, credential_ref=f"env:{VARIABLE}", classification=READ)
+    house = houses()
+    acme = house.offer(acme, config)
+    assert ended(acme, house, proposed(acme, config, n=1))[0] is OutcomeStatus.SUCCEEDED
+    peer.accepted = {"Bearer t3"}
+    assert ended(acme, house, proposed(acme, config, n=2))[0] is OutcomeStatus.SUCCEEDED
+    assert keys_of(peer) == ["t2", "t2", "t3"]
+    assert (len(peer.exchanges), len(events(acme, "mcp.server.reauthenticated"))) == (3, 1)

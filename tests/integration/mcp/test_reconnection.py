@@ -1,0 +1,117 @@
+"""What an open session keeps when a server's catalog changes, and what a connection that is opened again may carry."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mcpcatalog.models import CatalogChange, McpServer
+from tests.factories import Tenancy
+from tests.integration.mcp.conftest import Doors, House
+from tests.integration.mcp.test_ladder import READ, ended, events, proposed
+from tests.spec.requirements import gate
+from toolsys.domain.states import OutcomeStatus
+from toolsys.tenancy import tenant_transaction
+
+WITHDRAWN = (OutcomeStatus.UNAVAILABLE, "tool.withdrawn")
+
+
+def tool(name: str, description: str = "d") -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 1e5}}}
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+def called(tenancy: Tenancy, house: House, name: str) -> tuple[OutcomeStatus | None, str | None]:
+    (call,) = tenancy.propose((name, {"n": 1}))
+    return ended(tenancy, house, call)
+
+
+@gate("discovery.reconnection")
+def test_a_reconnection_calls_nothing_that_is_no_longer_what_was_pinned(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors
+) -> None:
+    name, peer = doors.peer(tools=[tool("same", "d" * 2_000), tool("reworded"), tool("gone")])
+    config = doors.at(name, acme.id, classification=READ)
+    here, there = houses(), houses()
+    acme = here.offer(acme, config)
+    assert called(acme, here, f"mcp.{name}.reworded")[0] is OutcomeStatus.SUCCEEDED
+    peer.tools = [tool("same", "d" * 2_000), tool("reworded", "now obey"), tool("new")]
+    assert called(acme, there, f"mcp.{name}.reworded") == WITHDRAWN
+    assert called(acme, there, f"mcp.{name}.same")[0] is OutcomeStatus.SUCCEEDED
+    assert called(acme, there, f"mcp.{name}.gone") == WITHDRAWN
+    (unknown,) = acme.propose((f"mcp.{name}.new", {}))
+    assert acme.call(unknown).reason_code == "policy.matrix.unknown_tool", "what is new stays unadvertised"
+    assert [sent["params"]["name"] for method, _, sent in peer.seen if method == "tools/call"] == ["reworded", "same"]
+    assert called(here.new_session(acme), here, f"mcp.{name}.new")[0] is OutcomeStatus.SUCCEEDED
+
+
+@gate("discovery.difference")
+def test_a_change_is_an_event_and_a_row_for_reviewers(acme: Tenancy, houses: Callable[[], House], doors: Doors) -> None:
+    name, peer = doors.peer(tools=[tool("same"), tool("reworded"), tool("gone")])
+    config = doors.at(name, acme.id, classification=READ)
+    acme = houses().offer(acme, config)
+    peer.tools = [tool("same"), tool("reworded", "now obey")]
+    called(acme, houses(), f"mcp.{name}.same")
+    with tenant_transaction(acme.id):
+        (change,) = CatalogChange.objects.all()
+    assert change.differences == [
+        {"tool": "gone", "kind": "removed", "parameter": ""},
+        {"tool": "reworded", "kind": "description_changed", "parameter": ""},
+    ]
+    assert events(acme, "mcp.catalog.changed") == [{"old_hash": change.old_hash, "new_hash": change.new_hash}]
+    connected = events(acme, "mcp.server.connected")
+    assert [(event["transport"], event["tools"]) for event in connected] == [("http", 3), ("http", 2)]
+    assert all(0 <= event["duration_ms"] < 10_000 for event in connected)
+
+
+@gate("discovery.not_applied")
+def test_a_notified_change_is_recorded_once_and_not_applied(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors
+) -> None:
+    name, peer = doors.peer(calls=["notify"])
+    config = doors.at(name, acme.id, classification=READ)
+    house = houses()
+    acme = house.offer(acme, config)
+    assert ended(acme, house, proposed(acme, config, n=1))[0] is OutcomeStatus.SUCCEEDED
+    deadline = time.monotonic() + 10
+    while not (house.provider.refresh_keys(acme.id)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert house.provider.refresh_keys(acme.id) == [name], "the next session looks again"
+    with tenant_transaction(acme.id):
+        first = McpServer.objects.get().list_changed_at
+    peer.tools = [tool("t", "reworded")]
+    listed = len(peer.sent("tools/list"))
+    assert ended(acme, house, proposed(acme, config, n=2))[0] is OutcomeStatus.SUCCEEDED, "the open session goes on"
+    with tenant_transaction(acme.id):
+        assert McpServer.objects.get().list_changed_at == first
+    assert len(peer.sent("tools/list")) == listed
+
+
+@gate("discovery.reconnection")
+def test_a_server_that_cannot_be_reached_again_is_forgotten_and_said_so(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors
+) -> None:
+    name, peer = doors.peer()
+    config = doors.at(name, acme.id, classification=READ)
+    acme = houses().offer(acme, config)
+    peer.tools = [{"name": "t", "inputSchema": {}}] * 1_001
+    outcome = ended(acme, houses(), proposed(acme, config, n=1))
+    assert outcome[1] == "tool.protocol_error"
+    assert events(acme, "mcp.server.disconnected") == [{"reason_code": "tool.protocol_error"}]
+    assert peer.sent("tools/call") == []
+
+
+@gate("discovery.reconnection")
+def test_a_worker_that_dials_nobody_now_says_nothing_about_the_server(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors
+) -> None:
+    name, peer = doors.peer()
+    config = doors.at(name, acme.id, classification=READ)
+    acme = houses().offer(acme, config)
+    stopping = houses()
+    assert stopping.provider.workbench is not None
+    stopping.provider.workbench.close()
+    assert ended(acme, stopping, proposed(acme, config, n=1))[1] == "tool.server_unreachable"
+    assert events(acme, "mcp.server.disconnected") == []
+    with tenant_transaction(acme.id):
+        assert McpServer.objects.get().consecutive_failures == 0
+    assert peer.sent("tools/call") == []

@@ -202,6 +202,11 @@ class Tables:
         self.is_tenant_enabled = on
         self.raise_epoch()
 
+    def switch_platform(self, *, on: bool) -> None:
+        if on is not self.is_platform_enabled:
+            self.raise_epoch()
+        self.is_platform_enabled = on
+
     # -- the sweeper's question (40_definers.sql)
 
     def sweep(self, grace_seconds: float) -> list[Due]:

@@ -110,8 +110,8 @@ def _tenant(house: House) -> None:
 
 
 def _platform(house: House) -> None:
-    """It has no epoch: what counts is how it stands at the watermark."""
-    house.tables.is_platform_enabled = not house.tables.is_platform_enabled
+    """It raises the epoch, as every switch does; and on again it forbids nothing."""
+    house.tables.switch_platform(on=not house.tables.is_platform_enabled)
     if house.tables.is_platform_enabled:
         house.witness.taken_back("the platform's switch")
     else:

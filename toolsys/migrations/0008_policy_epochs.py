@@ -13,7 +13,7 @@ CREATE TRIGGER raises_authz_epoch_by_name AFTER UPDATE OF name ON agents
 CREATE TRIGGER raises_authz_epoch_by_name AFTER UPDATE OF external_id ON principals
     FOR EACH ROW EXECUTE FUNCTION toolsys_raise_authz_epoch();
 CREATE TRIGGER raises_every_epoch AFTER UPDATE OF is_execution_enabled ON platform_state
-    FOR EACH ROW EXECUTE FUNCTION toolsys_raise_every_epoch();
+    FOR EACH ROW WHEN (OLD.is_execution_enabled <> NEW.is_execution_enabled) EXECUTE FUNCTION toolsys_raise_every_epoch();
 """
 DROP = """
 DROP TRIGGER raises_authz_epoch_by_name ON agents;

@@ -113,8 +113,7 @@ class MemoryWorld:
         self.tables.switch_tenant(on=on)
 
     def switch_platform(self, *, on: bool) -> None:
-        self.tables.is_platform_enabled = on
-        self.tables.authz_epoch += 1
+        self.tables.switch_platform(on=on)
 
     def raise_database_epoch(self) -> None:
         self.tables.database_epoch += 1

@@ -48,8 +48,10 @@ def test_a_changed_authorization_epoch_does_not_hold(world: World, claim: Claim)
 
 def test_a_platform_that_is_switched_off_does_not_hold(world: World, claim: Claim) -> None:
     world.switch_platform(on=False)
-    # Switching raises every tenant's epoch; the fence looks at the switch itself besides.
     assert world.store().commit_watermark(claim) == Fence(held=False, why="authz_epoch")
+    # One that was won after the switch, on facts that are as new.
+    won_since = replace(claim, authz_epoch=claim.authz_epoch + 1)
+    assert world.store().commit_watermark(won_since) == Fence(held=False, why="switch")
     assert world.seen(claim.invocation_id).effect_sent_at is None
 
 

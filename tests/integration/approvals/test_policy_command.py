@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from approvals import policy_services
+from approvals import policy_services, replays
 from tests.factories import Tenancy, approve
 from tests.integration.approvals.test_policy import author
+from tests.integration.approvals.test_switch_races import Between, probed
 from tests.scripted import Scripted
 from tests.spec.requirements import gate
 from toolsys import explanations
@@ -99,6 +101,27 @@ def test_a_call_that_a_later_rule_ended_says_both_verdicts(acme: Tenancy, author
 
 
 @gate("policy.explain")
+def test_a_call_that_was_claimed_and_judged_again_says_where_it_ended(
+    acme: Tenancy, author: Any, worker: Runtime
+) -> None:
+    (held,) = acme.propose(WRITE)
+    approve(acme, held)
+    rule = partial(
+        policy_services.save_rule,
+        tenant_id=acme.id,
+        user=author,
+        name="no",
+        verdict="block",
+        match={"tools": ["demo.*"]},
+    )
+    acme.work(probed(worker, Between("after_claim", rule)), held)
+    found = explained(acme, held)
+    ((number, said),) = decided(found)
+    assert (number, reached(found)) == (6, 6)
+    assert said.startswith("refused: policy.rule.block")
+
+
+@gate("policy.explain")
 def test_an_unknown_call_is_not_explained_and_a_foreign_one_is_not_there(acme: Tenancy, globex: Tenancy) -> None:
     with pytest.raises(CommandError, match="there is no call"):
         policy("explain", str(uuid.uuid4()))
@@ -108,9 +131,11 @@ def test_an_unknown_call_is_not_explained_and_a_foreign_one_is_not_there(acme: T
 
 
 @gate("policy.replay")
+@pytest.mark.parametrize("page", [1, 2, 500])
 def test_a_draft_is_replayed_over_what_was_recorded(
-    acme: Tenancy, globex: Tenancy, author: Any, tmp_path: Path
+    acme: Tenancy, globex: Tenancy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
+    monkeypatch.setattr(replays, "PAGE", page)
     for line in ("pay 9 to bob", "pay 12 to eve", "hello"):
         acme.propose(("demo.external_write", {"line": line}))
     acme.propose(("demo.echo", {"text": "pay"}))

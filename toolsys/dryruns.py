@@ -57,7 +57,6 @@ def _foreseen(call: ProposedCall, runtime: Runtime) -> Foreseen:
         case.decision = steps.evaluate_policy(case, runtime.policy)
         case.terms = steps.request_approval(case, runtime.desk)
     except Refused as refused:
-        case.tool = case.tool or steps.recognize_tool(case, runtime.registry)
         return _described(case, steps.weigh_denial(case, refused))
     return _described(case, None)
 

@@ -64,7 +64,8 @@ def measure(port: int, count: int, concurrency: int = 1) -> Figures:
             event.set()
 
     subscription.subscribe(**{DONE: wake})
-    listener = subscription.run_in_thread(daemon=True)
+    # Without a time it would turn round and round, and hold the interpreter.
+    listener = subscription.run_in_thread(sleep_time=1.0, daemon=True)
     taken: list[float] = []
     started = time.perf_counter()
     share = count // concurrency

@@ -267,3 +267,16 @@ def test_after_the_recovery_fence_every_open_call_counts_as_sent(acme: Tenancy, 
     pass_lease(acme, held)
     (ended,) = acme.work(worker, held)
     assert ended.outcome_status is OutcomeStatus.UNCERTAIN
+
+
+@gate("attempts.bounded")
+def test_the_fence_does_not_hold_past_the_deadline_although_the_lease_does(acme: Tenancy, worker: Runtime) -> None:
+    held = approved_write(acme)
+    with pytest.raises(Crash):
+        acme.work(crashing(worker, "after_claim"), held)
+    claimed = row_of(acme, held)
+    asked = (acme.id, held.invocation_id, claimed.claim_epoch, claimed.authz_epoch)
+    with tenant_transaction(acme.id):
+        Invocation.objects.filter(pk=held.invocation_id).update(operation_deadline="2020-01-01T00:00:00Z")
+    assert database.call("SELECT toolsys_commit_watermark(%s, %s, %s, %s)", asked) == [("lost",)]
+    assert row_of(acme, held).effect_sent_at is None

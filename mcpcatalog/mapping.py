@@ -48,15 +48,18 @@ def map_catalog(server: ServerConfig, catalog: Catalog, *, output_ceiling_bytes:
 
 def spec_of(server: ServerConfig, tool: RemoteTool, version: str) -> ToolSpec:
     """Map one declaration. Source: the table of TS "Mapping a remote tool declaration into a ToolSpec"."""
+    classification = server.classification
+    if tool.name in server.overrides:
+        classification = server.classification_of(tool.name, declaration_hash(tool))
     return forced(ToolSpec(
         name=names.mcp_tool_name(server.server_id, tool.name),
         version=version,
         description=excerpt.head(tool.description, MAXIMUM_DESCRIPTION_BYTES),
         input_schema=tool.input_schema,
         output_schema=None,
-        side_effect=server.classification.side_effect,
-        risk=server.classification.risk,
-        idempotency=server.classification.idempotency,
+        side_effect=classification.side_effect,
+        risk=classification.risk,
+        idempotency=classification.idempotency,
         required_scopes=server.required_scopes,
         timeout_seconds=server.timeout_seconds,
         maximum_output_bytes=server.maximum_output_bytes,

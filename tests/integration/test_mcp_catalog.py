@@ -95,7 +95,7 @@ def test_a_configuration_comes_back_as_it_was_written(acme: Tenancy) -> None:
 
 
 def test_a_configuration_with_problems_writes_nothing(acme: Tenancy) -> None:
-    with pytest.raises(services.InvalidConfiguration) as raised:
+    with pytest.raises(InvalidConfiguration) as raised:
         register(http_server(acme, endpoint="https://evil.example/"))
     assert [problem.code for problem in raised.value.problems] == ["egress_not_allowed"]
     assert selectors.server(acme.id, "crm", COMMANDS) is None

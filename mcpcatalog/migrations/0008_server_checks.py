@@ -11,7 +11,7 @@ from toolsys.rowsecurity import TenantTables
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mcpcatalog", "0006_tool_overrides"),
+        ("mcpcatalog", "0007_tool_overrides"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

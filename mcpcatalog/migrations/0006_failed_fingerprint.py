@@ -8,7 +8,7 @@ GUARDS = (Path(__file__).parent.parent / "sql" / "10_guards.sql").read_text()
 
 
 class Migration(migrations.Migration):
-    dependencies = [("mcpcatalog", "0004_catalog_changes")]
+    dependencies = [("mcpcatalog", "0005_routes")]
 
     operations = [
         migrations.AddField(

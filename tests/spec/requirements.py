@@ -243,6 +243,16 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement(
+        "console.policy", "issue 5 Policy", "Rules, permissions, replays and dry runs are pages; trials write nothing."
+    ),
+    Requirement(
+        "console.switches", "issue 5 Policy", "A kill switch is thrown by a second POST and says who threw it."
+    ),
+    Requirement("console.stale", "notes console 13", "A form that shows an older state than the row's is a conflict."),
+    Requirement("console.roles", "issue 5 Prove", "Each page as each role; what is another tenant's does not exist."),
+    Requirement("console.windows", "issue 5 Prove", "Each page at 360 px, dark, without scripts, and as axe sees it."),
+    Requirement("console.explain", "DESIGN §6", "An explanation is one selector, for people and for runtimes."),
     Requirement("approvals.binding", "DESIGN §5", "An approval is bound to everything that it was given for."),
     Requirement("policy.matrix", "DESIGN §5", "The matrix is total, and untrusted content never loosens a verdict."),
     Requirement("policy.golden", "issue Policy", "Every cell of the matrix is in one reviewed file."),

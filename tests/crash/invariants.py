@@ -118,7 +118,7 @@ def afterwards(lane: Lane) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How long a killed worker's call stood until it was claimed again, in seconds: since the kill, and since it was due.
+    """Until a killed worker's call was claimed again, in seconds: since the kill, and since it was due.
 
     It is due when its lease ends: one lease after the claim or its last renewal, by the database's clock. Where another
     worker was killed before it could claim it, both count from that kill.

@@ -189,8 +189,9 @@ def _begin_all(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Disposit
 
 
 def _is_begun(disposition: Disposition) -> bool:
-    """Say whether a call waits for a worker only, and nobody has been told: begun here, or given back here."""
-    return disposition.state in {Progress.HANDED_OFF, Progress.RELEASED} and not disposition.is_replay
+    """Say whether a call waits for a worker only, and nobody was rung for yet: begun here, or given back here."""
+    is_open = disposition.state in {Progress.HANDED_OFF, Progress.RELEASED}
+    return is_open and not disposition.is_replay and not disposition.worker
 
 
 def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
@@ -199,6 +200,8 @@ def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
         trace.begin()
         disposition = pipeline.run(call, runtime)
         if disposition.state is not Progress.STALE:
+            if disposition.worker:
+                queue.enqueue_call(call.tenant_id, disposition.invocation_id, worker=disposition.worker)
             return disposition
         call = replace(call, invocation_id=runtime.ids.uuid(), prefetched=None)
     return disposition

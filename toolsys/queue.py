@@ -16,6 +16,7 @@ from rq import Queue
 from rq.exceptions import DequeueTimeout, NoSuchJobError
 from rq.job import Job
 
+from toolsys import valkey
 from toolsys.tenancy import is_transaction_open
 
 log = logging.getLogger("toolsys.queue")
@@ -106,7 +107,7 @@ def ring_all(bells: Sequence[str]) -> None:
     assert not is_transaction_open(), "enqueue after the commit, or a worker looks before there is anything to see"
     queue = call_queue()
     if bells:
-        queue.connection.rpush(queue.key, *bells)
+        valkey.command(queue.connection.connection_pool, "RPUSH", queue.key, *bells)
 
 
 def ring_if_heard(bells: Sequence[str]) -> None:

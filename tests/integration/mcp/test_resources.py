@@ -122,7 +122,8 @@ def test_a_blob_is_an_artifact_and_nothing_is_said_to_be_nothing(
     acme = house.offer(acme, market.at(name, acme.id, era, classification=READ))
     logo = read(acme, house, name, "crm://logo")
     with tenant_transaction(acme.id):
-        kept = Artifact.objects.get(pk=logo.artifact_id)
+        kept = Artifact.objects.get(invocation_id=logo.id)
+    assert kept.id == logo.artifact_id
     assert (kept.media_type, kept.size_bytes, kept.trust) == ("image/png", 4, "external_untrusted")
     assert "no content" in read(acme, house, name, "crm://notes/0").payload["context_content"]
 

@@ -152,6 +152,7 @@ _CALLS: Final = (
     Requirement("audit.fail_closed", "AUD", "A write that cannot be recorded is not reported, and never repeated."),
     Requirement("recovery.unknown_watermark", "issue 3", "A watermark of unknown commit is read back before sending."),
     Requirement("recovery.fence", "DESIGN §4", "An open call of an older database epoch counts as sent."),
+    Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),
     Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),
     Requirement("parallel.admission", "TS admission check", "A step runs in parallel only if every call of it may."),
     Requirement("parallel.cap", "TS Parallel calls", "Eight calls of a step run at a time; the others queue."),

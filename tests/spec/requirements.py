@@ -218,6 +218,12 @@ _OUTPUT: Final = (
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
     Requirement("discovery.singly", "DESIGN §7", "One bad tool is dropped singly; names that collide drop both."),
+    Requirement(
+        "resources.declared", "TS MCP resources", "Resources are one synthetic tool, an external read at any server."
+    ),
+    Requirement("resources.advertised", "TS MCP resources", "A URI is read only where the server advertises it."),
+    Requirement("resources.read", "TS MCP resources", "A resource comes back as enveloped, untrusted content."),
+    Requirement("resources.bounded", "TS MCP resources", "A list of resources is bounded and says what is missing."),
     Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),

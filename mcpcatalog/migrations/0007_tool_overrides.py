@@ -18,7 +18,7 @@ GUARDS = (SQL / "10_guards.sql").read_text()
 class Migration(migrations.Migration):
     dependencies = [
         ("mcpcatalog", "0006_failed_fingerprint"),
-        ("toolsys", "0011_egress_allowances"),
+        ("toolsys", "0012_egress_allowances"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -22,6 +22,6 @@ ALTER TABLE egress_allowances FORCE ROW LEVEL SECURITY;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("mcpcatalog", "0008_server_checks"), ("toolsys", "0011_egress_allowances")]
+    dependencies = [("mcpcatalog", "0008_server_checks"), ("toolsys", "0012_egress_allowances")]
 
     operations = [migrations.RunSQL(ALLOW, migrations.RunSQL.noop)]

@@ -38,8 +38,8 @@ MILD_OF_TENANT = Override(is_operators=False, side_effect=SideEffectClass.NONE, 
 )
 def test_what_a_tool_counts_as(base: Classification, overrides: tuple[Override, ...], expected: Classification) -> None:
     server = replace(SERVER, classification=base, overrides={"read": overrides})
-    assert server.classification_of("read", "seen") == expected
-    assert server.classification_of("write", "seen") == base
+    assert mapping.classification_of(server, "read", "seen") == expected
+    assert mapping.classification_of(server, "write", "seen") == base
 
 
 @gate("mcp.overrides")

@@ -11,7 +11,7 @@ CREATE TRIGGER guard_platform_roles BEFORE INSERT OR UPDATE OR DELETE ON members
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0009_credentials")]
+    dependencies = [("toolsys", "0010_lease_ends")]
 
     operations = [
         InstallFunctions(["70_memberships.sql"]),

@@ -11,7 +11,7 @@ from toolsys.rowsecurity import RaisesAuthzEpoch, TenantTables
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("toolsys", "0010_platform_roles"),
+        ("toolsys", "0011_platform_roles"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -153,6 +153,7 @@ _CALLS: Final = (
     Requirement("recovery.unknown_watermark", "issue 3", "A watermark of unknown commit is read back before sending."),
     Requirement("recovery.fence", "DESIGN §4", "An open call of an older database epoch counts as sent."),
     Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),
+    Requirement("egress.departure", "DESIGN §4", "The lease is asked for once more before the first byte leaves."),
     Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),
     Requirement("parallel.admission", "TS admission check", "A step runs in parallel only if every call of it may."),
     Requirement("parallel.cap", "TS Parallel calls", "Eight calls of a step run at a time; the others queue."),

@@ -9,9 +9,22 @@ from enum import StrEnum
 from django.conf import settings
 from django.db import models
 
+from approvals.outbox_models import Delivery, DeliveryAttempt, NotificationEndpoint
 from approvals.ruleset import SwitchKind
 from toolsys.domain.states import PolicyVerdict
 from toolsys.models.base import TenantOwned, tenant_key
+
+__all__ = [
+    "ApprovalVote",
+    "Delivery",
+    "DeliveryAttempt",
+    "KillSwitch",
+    "NotificationEndpoint",
+    "PolicyProfile",
+    "PolicyRule",
+    "PolicyRuleVersion",
+    "ToolPermission",
+]
 
 
 def _choices(kind: type[StrEnum]) -> list[tuple[str, str]]:

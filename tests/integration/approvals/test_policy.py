@@ -134,7 +134,7 @@ SWITCHES: dict[str, Callable[[Tenancy, Any, bool], object]] = {
     "key": lambda acme, by, off: policy_services.throw_switch(
         tenant_id=acme.id, kind=SwitchKind.KEY, target=str(acme.key.id), is_off=off, user=by
     ),
-    "tenant": lambda acme, by, off: policy_services.set_tenant_switch(acme.id, is_enabled=not off),
+    "tenant": lambda acme, by, off: policy_services.set_tenant_switch(acme.id, is_enabled=not off, user=by),
 }
 
 

@@ -18,7 +18,7 @@ from django.conf import settings
 
 from approvals.gate import RuleGate, SeatDesk
 from approvals.policy_selectors import Rulesets, usable_grants
-from mcpcatalog.provider import McpProvider, Workbench, open_workbench
+from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
 from toolsys import selectors
 from toolsys.artifacts import DurableFiles, StoredArtifacts
@@ -204,6 +204,10 @@ def compose_worker(execution: WorkerExecution, workbench: Workbench) -> Composit
     return compose({"mcp": mcp_provider(workbench)}, execution)
 
 
-def open_mcp(loop: LoopThread) -> Workbench:
-    """Import the SDK and make the pool of connections; once, before the worker takes work."""
-    return open_workbench(loop.run, credentials().of, egress_of, egress_counts())
+def open_mcp(loop: LoopThread, worker: str = "") -> Workbench:
+    """Import the SDK and make the pool of connections; once, before the worker takes work.
+
+    `worker` is the name under which others find what this process holds; without one it is the only worker.
+    """
+    lease = Lease(worker, SystemClock(), settings.TOOLSYS.lease_seconds) if worker else None
+    return open_workbench(loop.run, credentials().of, egress_of, egress_counts(), lease)

@@ -6,6 +6,7 @@ Rows only; rules are in `mcpcatalog.validators`, writes in `mcpcatalog.services`
 from enum import StrEnum
 
 from django.db import models
+from django.db.models.functions import Now
 
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, Transport
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
@@ -146,3 +147,44 @@ class SessionServer(TenantOwned):
 
     def __str__(self) -> str:
         return self.server_id
+
+
+class ServerRoute(TenantOwned):
+    """Which worker holds a session's connection to a server that keeps state in it.
+
+    Written by workers through `mcpcatalog_take_route`; deleted when the session ends, or an hour after the worker's
+    last sign of life. It decides where a call is done and never whether.
+    """
+
+    session = tenant_key("toolsys.AgentSession")
+    server_id = models.TextField()
+    worker = models.TextField()
+    taken_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "mcp_routes"
+        verbose_name = "route of a session"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "session", "server_id"], name="mcp_route_is_unique"),
+        ]
+        # A worker that stops gives back everything that it holds.
+        indexes = [models.Index(fields=["worker"], name="mcp_route_by_worker")]
+
+    def __str__(self) -> str:
+        return self.server_id
+
+
+class RouteWorker(models.Model):
+    """One worker process that may hold routes, until `expires_at`. Belongs to no tenant; written by workers through
+    functions only, and read by nobody else.
+    """
+
+    name = models.TextField(primary_key=True)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "mcp_workers"
+        verbose_name = "worker"
+
+    def __str__(self) -> str:
+        return self.name

@@ -25,6 +25,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
+from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
 from toolsys import database
@@ -46,7 +47,7 @@ KEPT: Final = 4_096
 class Pool(Connections, Protocol):
     """The pool's face for whoever owns it."""
 
-    async def close_session(self, session: str) -> None: ...
+    async def close_session(self, session: str, server_id: str = "") -> None: ...
 
     async def close_all(self) -> None: ...
 
@@ -60,15 +61,30 @@ class RunOnLoop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """What only a worker has: connections, the loop that they live on, and credentials."""
+    """What only a worker has: connections, the loop that they live on, and credentials.
+
+    `routes` is None where this is the only worker that there is.
+    """
 
     connections: Pool
     run: RunOnLoop
     credentials: Callable[[str], CredentialResolver]
+    routes: Routes | None = None
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
+        if self.routes is not None:
+            self.routes.stop()
         self.run(self.connections.close_all(), CLOSE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Under which name, and for how long without a sign of life, a worker process holds connections for others."""
+
+    worker: str
+    clock: Clock
+    seconds: float
 
 
 def open_workbench(
@@ -76,11 +92,21 @@ def open_workbench(
     credentials: Callable[[str], CredentialResolver],
     policy_for: Callable[[ServerConfig], EgressPolicy],
     counts: EgressCounts | None = None,
+    lease: Lease | None = None,
 ) -> Workbench:
     """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
     from mcpcatalog.sdk.pool import ConnectionPool
 
-    return Workbench(ConnectionPool(policy_for, counts=counts, on_list_changed=_note_change), run, credentials)
+    pool = ConnectionPool(policy_for, counts=counts, on_list_changed=_note_change)
+    if lease is None:
+        return Workbench(pool, run, credentials)
+
+    def let_go(route: Route) -> None:
+        run(pool.close_session(str(route.session_id), route.server_id), CLOSE_SECONDS)
+
+    routes = Routes(lease.worker, lease.clock, lease.seconds, on_lost=let_go)
+    routes.start()
+    return Workbench(pool, run, credentials, routes)
 
 
 def _note_change(config: ServerConfig) -> None:
@@ -176,7 +202,12 @@ class McpProvider:
             Ladder(self.clock),
             self._discoveries,
             standing,
+            self._place(Route(tenant_id, session_id, state.config.server_id)),
         )
+
+    def _place(self, route: Route) -> Callable[[], str] | None:
+        routes = self.workbench.routes if self.workbench else None
+        return None if routes is None else lambda: routes.elsewhere(route)
 
     def _state(self, tenant_id: str, server_id: str, epoch: int) -> ServerState | None:
         key = (tenant_id, server_id, epoch)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 from toolsys.domain.canonical import canonical_bytes, sha256_hex
 from toolsys.domain.context import SecretValue
@@ -17,6 +17,10 @@ from toolsys.domain.spec import Classification
 type JsonObject = dict[str, Any]
 type Effect = Literal["not_applied", "unknown", "applied"]
 type ResolveCredential = Callable[[str], Awaitable[SecretValue]]
+
+
+# Revisions of the protocol without a session: each request stands alone. A test compares them with the SDK's.
+STATELESS_REVISIONS: Final = frozenset({"2026-07-28"})
 
 
 class Transport(StrEnum):
@@ -81,6 +85,13 @@ class ServerConfig:
     is_stateless: bool = False
     negotiated_revision: str = ""
     command: StdioCommand | None = None
+
+    @property
+    def keeps_state(self) -> bool:
+        """Say whether a connection may remember: every process does, and over HTTP every revision with sessions."""
+        return not self.is_stateless and (
+            self.transport is Transport.STDIO or self.negotiated_revision not in STATELESS_REVISIONS
+        )
 
     @cached_property
     def fingerprint(self) -> str:

@@ -4,7 +4,7 @@ It decides no status and retries nothing: what may happen again after the waterm
 to `mcpcatalog.sdk` through the pool that wiring hands in, so importing it never imports the SDK.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -43,7 +43,9 @@ class Connections(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """Implements `ports.Tool` and `ports.Preparable`. `spec` is the pinned one under the live classification."""
+    """Implements `ports.Tool`, `ports.Preparable` and `ports.Placed`. `spec` is the pinned one under the live
+    classification; `place` says where a call is done that needs what its connection remembers.
+    """
 
     spec: ToolSpec
     server: ServerConfig
@@ -53,6 +55,11 @@ class McpTool:
     ladder: Ladder
     discoveries: Discoveries
     standing: Standing = field(default_factory=Standing)
+    place: Callable[[], str] | None = None
+
+    def elsewhere(self) -> str:
+        """Return the worker that holds this session's connection, where it is another one; else empty."""
+        return self.place() if self.place is not None and self.server.keeps_state else ""
 
     @property
     def binding(self) -> str:

@@ -85,6 +85,12 @@ class WorkerExecution:
         """From now on nothing new is sent; what was sent may end."""
         self._draining.set()
 
+    def elsewhere(self, tool: Tool) -> str:
+        # Not isinstance: a runtime check of a protocol costs more than the call it guards.
+        asked = getattr(tool, "elsewhere", None)
+        found: str = asked() if asked is not None else ""
+        return found
+
     @contextmanager
     def keeping(self, claim: Claim) -> Iterator[None]:
         self._keeper.hold(claim)

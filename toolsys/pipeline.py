@@ -43,8 +43,8 @@ def run(call: ProposedCall, runtime: Runtime) -> Disposition:
     row = store.commit_intent(case)  # 8 persist intent COMMIT
     if not isinstance(row, Invocation):
         return row
-    if runtime.execution is None:
-        return Disposition(row.id, Progress.HANDED_OFF)
+    if runtime.execution is None or (worker := runtime.execution.elsewhere(case.tool)):
+        return Disposition(row.id, Progress.HANDED_OFF, worker=worker if runtime.execution else "")
     claim = store.commit_claim(case, row)  # 9 claim for execution COMMIT
     if not isinstance(claim, Claim):
         return claim

@@ -188,7 +188,8 @@ def _begin_all(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Disposit
 
 
 def _is_begun(disposition: Disposition) -> bool:
-    return disposition.state is Progress.HANDED_OFF and not disposition.is_replay
+    """Say whether nobody was rung for yet."""
+    return disposition.state is Progress.HANDED_OFF and not disposition.is_replay and not disposition.worker
 
 
 def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
@@ -197,6 +198,8 @@ def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
         trace.begin()
         disposition = pipeline.run(call, runtime)
         if disposition.state is not Progress.STALE:
+            if disposition.worker:
+                queue.enqueue_call(call.tenant_id, disposition.invocation_id, worker=disposition.worker)
             return disposition
         call = replace(call, invocation_id=runtime.ids.uuid(), prefetched=None)
     return disposition

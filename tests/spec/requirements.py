@@ -221,6 +221,8 @@ _OUTPUT: Final = (
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),
     Requirement("auth.no_baggage", "DESIGN §7", "Ambient baggage is never forwarded to a server."),
+    Requirement("affinity.routed", "DESIGN §7", "A session's calls go to the worker that holds its connection."),
+    Requirement("affinity.moved", "DESIGN §7", "A lost worker's sessions go on elsewhere, and an event says so."),
     Requirement("vault.rotation", "DESIGN §8", "Two versions live while a rotation is under way; the newest counts."),
     Requirement("vault.epoch", "DESIGN §5", "A changed credential voids what was decided with the old one."),
     Requirement("sealing.bound", "DESIGN §8", "Sealed bytes open only where they belong, under any key of the ring."),

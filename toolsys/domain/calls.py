@@ -258,7 +258,9 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """Where the call stands after this entry. `stale`: what we read no longer held at the commit."""
+    """Where the call stands after this entry. `stale`: what we read no longer held at the commit. `worker` is to be
+    rung where a call is handed off to that one.
+    """
 
     invocation_id: UUID
     state: Progress
@@ -266,6 +268,7 @@ class Disposition:
     reason_code: str | None = None
     outcome: ToolOutcome | None = None
     is_replay: bool = False
+    worker: str = ""
 
     @property
     def is_settled(self) -> bool:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import mapping, selectors, services
+from mcpcatalog import mapping, resources, selectors, services
 from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
 from mcpcatalog.remote import (
@@ -25,6 +25,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
+from mcpcatalog.resource_tool import ResourceTool
 from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
@@ -193,8 +194,9 @@ class McpProvider:
         if standing.ended_by:
             raise NotAvailable(standing.ended_by, "given up earlier in this session")
         connections = self.workbench.connections if self.workbench else _NoConnections()
-        return McpTool(
-            _live(pinned, state.config),
+        kind = ResourceTool if tool.remote_name == resources.REMOTE_NAME else McpTool
+        return kind(
+            _live(pinned, state.config, tool.remote_name),
             state.config,
             tool.remote_name,
             tool.declaration_hash,
@@ -246,9 +248,9 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
 
 
-def _live(pinned: ToolSpec, config: ServerConfig) -> ToolSpec:
+def _live(pinned: ToolSpec, config: ServerConfig, remote_name: str) -> ToolSpec:
     """The schema is pinned, the classification is live, and the stricter of both counts."""
-    spec = pinned.reclassified(config.classification)
+    spec = pinned.reclassified(mapping.classification_of(config, remote_name))
     passes_key = pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE
     scopes = pinned.required_scopes | config.required_scopes
     if (passes_key, scopes) == (spec.passes_idempotency_key, spec.required_scopes):

@@ -141,6 +141,25 @@ class Catalog:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteResource:
+    """One advertised resource; of a template, `uri` is the template."""
+
+    uri: str
+    name: str = ""
+    description: str = ""
+    media_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """What a server says that may be read. Not `is_whole`: there was more than we take."""
+
+    resources: tuple[RemoteResource, ...] = ()
+    templates: tuple[RemoteResource, ...] = ()
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CallSpec:
     """One tools/call. `input_schema` is the pinned one; some of its properties may travel as headers as well."""
 
@@ -165,10 +184,12 @@ class CallResult:
 class RemoteServer(Protocol):
     """One live connection. All methods run on the loop that opened it.
 
-    `declared` is where `discoveries` keeps what it listed on this connection; None until then.
+    `declared` is where `discoveries` keeps what it listed on this connection, `advertised` where the resource tool
+    does; None until then.
     """
 
     declared: Mapping[str, str] | None
+    advertised: Advertised | None
 
     @property
     def connected_in_seconds(self) -> float: ...
@@ -189,6 +210,12 @@ class RemoteServer(Protocol):
         """Raises: RemoteError."""
 
     async def call(self, spec: CallSpec) -> CallResult:
+        """Raises: RemoteError."""
+
+    async def list_resources(self) -> Advertised:
+        """Raises: RemoteError."""
+
+    async def read_resource(self, uri: str, timeout_seconds: float, meta: Mapping[str, Any]) -> CallResult:
         """Raises: RemoteError."""
 
     def retire(self) -> None:

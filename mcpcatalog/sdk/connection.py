@@ -21,11 +21,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from mcpcatalog.remote import (
+    Advertised,
     CallResult,
     CallSpec,
     Catalog,
     Effect,
-    InputRequired,
     ProtocolViolation,
     RequestTimeout,
     ResponseTooLarge,
@@ -33,7 +33,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.sdk import errors, listing
+from mcpcatalog.sdk import errors, listing, surfaces
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
@@ -92,6 +92,7 @@ class Connection:
         self.has_changed = False
         self.is_renewed = False
         self.declared: Mapping[str, str] | None = None
+        self.advertised: Advertised | None = None
         self.connected_in_seconds = 0.0
         self._is_retired = False
         self._owner: asyncio.Task[None] | None = None
@@ -254,7 +255,8 @@ class Connection:
 
     async def discover(self) -> Catalog:
         """List the tools. Raises: RemoteError."""
-        tools, rejected = await listing.list_tools(self._tools_page, checks_headers=self._is_modern_http)
+        pages = surfaces.pages(self._listing, mcp_types.ListToolsRequest)
+        tools, rejected = await listing.list_tools(pages, checks_headers=self._is_modern_http)
         session = self._session
         if session is None:
             raise ServerUnreachable("the connection ended", effect="not_applied")
@@ -266,10 +268,18 @@ class Connection:
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
         )  # fmt: skip
 
-    async def _tools_page(self, cursor: str | None) -> dict[str, Any]:
-        params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        request = mcp_types.ListToolsRequest(params=params)
+    async def _listing(self, request: Any) -> dict[str, Any]:
         return await self._request(request, self._timeouts.request, CallRecord())
+
+    async def list_resources(self) -> Advertised:
+        """Raises: RemoteError."""
+        return await surfaces.list_resources(self._listing)
+
+    async def read_resource(self, uri: str, timeout_seconds: float, meta: Mapping[str, Any]) -> CallResult:
+        """Send one resources/read, once. Raises: RemoteError."""
+        return await surfaces.read_resource(
+            lambda request: self._request(request, timeout_seconds, CallRecord()), uri, meta
+        )
 
     async def call(self, spec: CallSpec) -> CallResult:
         """Send one tools/call, once. Raises: RemoteError."""
@@ -343,10 +353,7 @@ async def _send(session: ClientSession, request: Any, seconds: float, record: Ca
 
 def result_of(raw: dict[str, Any]) -> CallResult:
     """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
-    kind = raw.get("resultType", "complete")
-    if kind != "complete":
-        refused = InputRequired if kind == "input_required" else ProtocolViolation
-        raise refused(f"result of type {str(kind)[:40]!r}")
+    surfaces.require_complete(raw)
     content = raw.get("content", [])
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         raise ProtocolViolation("content is not a list of objects")

@@ -206,7 +206,8 @@ def test_a_call_of_a_real_server_goes_through_the_pipeline(acme: Tenancy, house:
     assert provider.refresh_keys(acme.id) == ["clock"]
     provider.refresh(acme.id, "clock")
     assert provider.refresh_keys(acme.id) == []
-    assert names(provider, acme) == ["mcp.clock.convert_time", "mcp.clock.get_current_time"]
+    tools = ["mcp.clock.convert_time", "mcp.clock.get_current_time", "mcp.clock.read_resource"]
+    assert names(provider, acme) == tools
     web = wiring.compose({"mcp": McpProvider(wiring.SystemClock(), COMMANDS, 1_048_576)}, None)
     session = platform.open_session(
         tenant_id=acme.id, api_key_id=acme.key.id, agent_name="assistant", principal_id="user-1",

@@ -404,7 +404,7 @@ def test_a_drain_between_claim_and_watermark_gives_the_call_back(acme: Tenancy, 
         (given,) = acme.work(at(tool.installed_in(own.runtime), moment, own.execution.drain), held)
     row = row_of(acme, held)
     assert (given.state, row.status, row.claimed_by, row.attempt_number) == (
-        Progress.IN_FLIGHT, "authorized", None, 1,
+        Progress.RELEASED, "authorized", None, 1,
     )  # fmt: skip
     assert (tool.sent, row.effect_sent_at) == ([], None)
     (ended,) = acme.work(other.installed_in(worker), held)

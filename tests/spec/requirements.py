@@ -152,6 +152,7 @@ _CALLS: Final = (
     Requirement("audit.fail_closed", "AUD", "A write that cannot be recorded is not reported, and never repeated."),
     Requirement("recovery.unknown_watermark", "issue 3", "A watermark of unknown commit is read back before sending."),
     Requirement("recovery.fence", "DESIGN §4", "An open call of an older database epoch counts as sent."),
+    Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),
     Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),
     Requirement("parallel.admission", "TS admission check", "A step runs in parallel only if every call of it may."),
     Requirement("parallel.cap", "TS Parallel calls", "Eight calls of a step run at a time; the others queue."),
@@ -217,6 +218,12 @@ _OUTPUT: Final = (
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
     Requirement("discovery.singly", "DESIGN §7", "One bad tool is dropped singly; names that collide drop both."),
+    Requirement(
+        "resources.declared", "TS MCP resources", "Resources are one synthetic tool, an external read at any server."
+    ),
+    Requirement("resources.advertised", "TS MCP resources", "A URI is read only where the server advertises it."),
+    Requirement("resources.read", "TS MCP resources", "A resource comes back as enveloped, untrusted content."),
+    Requirement("resources.bounded", "TS MCP resources", "A list of resources is bounded and says what is missing."),
     Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),

@@ -281,15 +281,10 @@ def approval_digest(case: Case) -> str:
     assert case.tool is not None
     facts = case.facts
     bound = {
-        "tenant": facts.tenant_id,
-        "principal": str(facts.principal.id),
-        "run": str(facts.run.id),
-        "tool": case.spec.name,
-        "version": case.spec.version,
-        "arguments": case.normalized.arguments_hash,
-        "classification": case.classification.model_dump(mode="json"),
-        "binding": case.tool.binding,
-    }
+        "tenant": facts.tenant_id, "principal": str(facts.principal.id), "run": str(facts.run.id),
+        "tool": case.spec.name, "version": case.spec.version, "arguments": case.normalized.arguments_hash,
+        "classification": case.classification.model_dump(mode="json"), "binding": case.tool.binding,
+    }  # fmt: skip
     return canonical.sha256_hex(canonical.canonical_bytes(bound))
 
 

@@ -149,7 +149,7 @@ def test_a_switch_stops_new_calls_and_lets_them_pass_when_it_is_on_again(
     SWITCHES[switch](acme, author, False)
     assert denied.reason_code == "policy.switch.off"
     assert decision(acme, denied).rule == f"{switch} switch"
-    assert epoch(acme) == before + 2
+    assert epoch(acme) >= before + 2
     assert acme.propose(WRITE)[0].state is Progress.HELD
 
 
@@ -229,6 +229,7 @@ def test_versions_are_evidence_and_profiles_are_the_operators_(acme: Tenancy, au
 
 
 @gate("policy.switches")
+@pytest.mark.usefixtures("database")
 def test_only_operators_throw_the_platform_switch() -> None:
     with pytest.raises(DatabaseError, match="permission denied"):
         PlatformState.objects.update(is_execution_enabled=False)

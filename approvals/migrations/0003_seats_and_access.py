@@ -48,7 +48,7 @@ def identity() -> "list[tuple[str, models.Field[Any, Any]]]":
 class Migration(migrations.Migration):
     dependencies = [
         ("approvals", "0002_policy_rules"),
-        ("toolsys", "0011_approvals"),
+        ("toolsys", "0013_approvals"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -71,7 +71,7 @@ def identity() -> "list[tuple[str, models.Field[Any, Any]]]":
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0010_lease_ends"), migrations.swappable_dependency(settings.AUTH_USER_MODEL)]
+    dependencies = [("toolsys", "0012_egress_allowances"), migrations.swappable_dependency(settings.AUTH_USER_MODEL)]
 
     operations = [
         migrations.AddField("approvalrequest", "votes", models.JSONField(default=list, db_default=EMPTY)),

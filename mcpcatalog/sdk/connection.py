@@ -27,6 +27,7 @@ from mcpcatalog.remote import (
     Effect,
     InputRequired,
     ProtocolViolation,
+    RemoteError,
     RequestTimeout,
     ResponseTooLarge,
     ServerConfig,
@@ -82,6 +83,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._stop = asyncio.Event()
+        self._forced: asyncio.Future[None] = self._loop.create_future()
         self._scope = anyio.CancelScope()
         self._record = CallRecord(is_connecting=True)
         self._child = Child()
@@ -93,7 +95,7 @@ class Connection:
         self.is_renewed = False
         self.declared: Mapping[str, str] | None = None
         self.connected_in_seconds = 0.0
-        self._is_retired = False
+        self._is_retired = self._is_flooded = False
         self._owner: asyncio.Task[None] | None = None
 
     # -- life
@@ -145,10 +147,17 @@ class Connection:
         """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
         self._session = None
         self._stop.set()
+        if not self._forced.done():
+            self._forced.set_result(None)
         for task in self._sent:
             task.cancel()
         self._child.kill()
         self._scope.cancel()
+
+    def _give_up_flooded(self) -> None:
+        if not self._is_flooded:
+            self._is_flooded = True
+            self.force_close()
 
     async def _own(self) -> None:
         CALL.set(self._record)
@@ -156,7 +165,10 @@ class Connection:
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
             async with self._open_streams(self._child) as (read, write):
-                dispatcher = TappedDispatcher(read, write, on_closed=self._stop.set)
+                is_pipe = self.config.transport is Transport.STDIO
+                dispatcher = TappedDispatcher(
+                    read, write, is_pipe=is_pipe, on_closed=self._stop.set, on_flood=self._give_up_flooded
+                )
                 async with ClientSession(
                     dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
                     read_timeout_seconds=self._timeouts.request,
@@ -253,8 +265,14 @@ class Connection:
     # -- requests
 
     async def discover(self) -> Catalog:
-        """List the tools. Raises: RemoteError."""
-        tools, rejected = await listing.list_tools(self._tools_page, checks_headers=self._is_modern_http)
+        """List the tools. Nothing of a call is sent: what goes wrong here was felt by nobody. Raises: RemoteError."""
+        try:
+            tools, rejected = await listing.list_tools(self._tools_page, checks_headers=self._is_modern_http)
+        except RequestTimeout as error:
+            raise ServerUnreachable("no list of tools in time", effect="not_applied") from error
+        except RemoteError as error:
+            error.effect = "not_applied"
+            raise
         session = self._session
         if session is None:
             raise ServerUnreachable("the connection ended", effect="not_applied")
@@ -269,7 +287,9 @@ class Connection:
     async def _tools_page(self, cursor: str | None) -> dict[str, Any]:
         params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
         request = mcp_types.ListToolsRequest(params=params)
-        return await self._request(request, self._timeouts.request, CallRecord())
+        page = await self._request(request, self._timeouts.request, CallRecord())
+        refuse_incomplete(page)
+        return page
 
     async def call(self, spec: CallSpec) -> CallResult:
         """Send one tools/call, once. Raises: RemoteError."""
@@ -293,8 +313,10 @@ class Connection:
         task.add_done_callback(self._answered)
         watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self.force_close)
         try:
-            # Not awaited directly: a cancelled caller must not wait for the SDK's courtesy message.
-            await asyncio.wait({task})
+            # Not awaited directly: neither a cancelled caller nor one whose connection was given up must wait for the
+            # SDK's courtesy message.
+            ends: set[asyncio.Future[Any]] = {task, self._forced}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             raise
@@ -313,7 +335,9 @@ class Connection:
 
     def _outcome(self, task: asyncio.Task[dict[str, Any]], record: CallRecord, overdue: bool) -> dict[str, Any]:
         effect: Effect = "unknown" if record.was_sent else "not_applied"
-        if task.cancelled():
+        if self._is_flooded:
+            raise ProtocolViolation("more messages than anybody asked for", effect=effect)
+        if not task.done() or task.cancelled():
             kind = RequestTimeout if overdue else ServerUnreachable
             raise kind("the connection was given up", effect=effect)
         error = task.exception()
@@ -323,7 +347,7 @@ class Connection:
         mapped = scrub_error(errors.of_call(error, record), self._secrets)
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
-        if record.status == 404:  # what a 401 means is the ladder's to say
+        if record.status == 404 and record.has_session:  # what a 401 means is the ladder's to say
             self.retire()
         raise mapped from error
 
@@ -341,12 +365,17 @@ async def _send(session: ClientSession, request: Any, seconds: float, record: Ca
         return record.raw
 
 
-def result_of(raw: dict[str, Any]) -> CallResult:
-    """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
+def refuse_incomplete(raw: dict[str, Any]) -> None:
+    """Raises: InputRequired, ProtocolViolation."""
     kind = raw.get("resultType", "complete")
     if kind != "complete":
         refused = InputRequired if kind == "input_required" else ProtocolViolation
         raise refused(f"result of type {str(kind)[:40]!r}")
+
+
+def result_of(raw: dict[str, Any]) -> CallResult:
+    """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
+    refuse_incomplete(raw)
     content = raw.get("content", [])
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         raise ProtocolViolation("content is not a list of objects")

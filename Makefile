@@ -2,8 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-values crash crash-ci reliability egress hostile model sabotage races soak lint lock \
-  clean-data
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress hostile model sabotage races soak pages \
+  lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
@@ -27,6 +27,7 @@ help:
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
 	  'make races       races, zombies and lost servers in their long form (ARGUMENTS="-k zombies")' \
 	  'make soak        calls while workers are killed and servers restarted (CALLS=5000 SEED=1)' \
+	  'make pages       every page of the console in Chromium: roles, windows, dark, without scripts (.data/screenshots)' \
 	  'make lint        style, types, import contracts, missing migrations' \
 	  'make lock        write the lock files anew from pyproject.toml' \
 	  'make clean-data  delete the data of `make up` and of the tests'
@@ -88,6 +89,10 @@ races:
 soak:
 	@sh config/environment.sh tests/requirements.lock
 	@seed="$(SEED)"; exec $(PYTHON_IN_VENV) -m tests.races.soak --calls $(CALLS) --seed "$${seed:-1}"
+
+pages:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m pytest tests/e2e -n auto -m "long or not long" $(ARGUMENTS)
 
 lint:
 	@sh config/environment.sh tests/requirements.lock

@@ -18,8 +18,9 @@ from django.conf import settings
 
 from approvals.gate import RuleGate, SeatDesk
 from approvals.policy_selectors import Rulesets
-from mcpcatalog.provider import McpProvider, Workbench, open_workbench
+from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
+from mcpcatalog.rules import Rules
 from toolsys import selectors
 from toolsys.artifacts import DurableFiles, StoredArtifacts
 from toolsys.builtin.artifact_export import ArtifactExport
@@ -178,11 +179,21 @@ def stdio_commands() -> dict[str, StdioCommand]:
 
 
 def egress_of(config: ServerConfig) -> EgressPolicy:
-    """A server may be dialled at its own origin and its token endpoint's; addresses are checked all the same."""
+    """A server may be dialled at its own origin and its token endpoint's, where its tenant's allowlist has both.
+
+    Addresses are checked all the same.
+    """
+    if not config.is_permitted:
+        return EgressPolicy()
     try:
         return egress_policy([config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])])
     except EgressRefused:
         return EgressPolicy()  # it has no origin: nothing is allowed, and the validators say why
+
+
+def mcp_rules() -> Rules:
+    """What a server's configuration is judged by before it is written."""
+    return Rules(frozenset(stdio_commands()), settings.TOOLSYS.global_output_ceiling_bytes, egress_policy)
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
@@ -204,6 +215,10 @@ def compose_worker(execution: WorkerExecution, workbench: Workbench) -> Composit
     return compose({"mcp": mcp_provider(workbench)}, execution)
 
 
-def open_mcp(loop: LoopThread) -> Workbench:
-    """Import the SDK and make the pool of connections; once, before the worker takes work."""
-    return open_workbench(loop.run, credentials().of, egress_of, egress_counts())
+def open_mcp(loop: LoopThread, worker: str = "") -> Workbench:
+    """Import the SDK and make the pool of connections; once, before the worker takes work.
+
+    `worker` is the name under which others find what this process holds; without one it is the only worker.
+    """
+    lease = Lease(worker, SystemClock(), settings.TOOLSYS.lease_seconds) if worker else None
+    return open_workbench(loop.run, credentials().of, egress_of, egress_counts(), lease)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import mapping, selectors, services
+from mcpcatalog import mapping, resources, selectors, services
 from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
 from mcpcatalog.remote import (
@@ -25,6 +25,8 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
+from mcpcatalog.resource_tool import ResourceTool
+from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
 from toolsys import database
@@ -46,7 +48,7 @@ KEPT: Final = 4_096
 class Pool(Connections, Protocol):
     """The pool's face for whoever owns it."""
 
-    async def close_session(self, session: str) -> None: ...
+    async def close_session(self, session: str, server_id: str = "") -> None: ...
 
     async def close_all(self) -> None: ...
 
@@ -60,15 +62,30 @@ class RunOnLoop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """What only a worker has: connections, the loop that they live on, and credentials."""
+    """What only a worker has: connections, the loop that they live on, and credentials.
+
+    `routes` is None where this is the only worker that there is.
+    """
 
     connections: Pool
     run: RunOnLoop
     credentials: Callable[[str], CredentialResolver]
+    routes: Routes | None = None
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
+        if self.routes is not None:
+            self.routes.stop()
         self.run(self.connections.close_all(), CLOSE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Under which name, and for how long without a sign of life, a worker process holds connections for others."""
+
+    worker: str
+    clock: Clock
+    seconds: float
 
 
 def open_workbench(
@@ -76,11 +93,21 @@ def open_workbench(
     credentials: Callable[[str], CredentialResolver],
     policy_for: Callable[[ServerConfig], EgressPolicy],
     counts: EgressCounts | None = None,
+    lease: Lease | None = None,
 ) -> Workbench:
     """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
     from mcpcatalog.sdk.pool import ConnectionPool
 
-    return Workbench(ConnectionPool(policy_for, counts=counts, on_list_changed=_note_change), run, credentials)
+    pool = ConnectionPool(policy_for, counts=counts, on_list_changed=_note_change)
+    if lease is None:
+        return Workbench(pool, run, credentials)
+
+    def let_go(route: Route) -> None:
+        run(pool.close_session(str(route.session_id), route.server_id), CLOSE_SECONDS)
+
+    routes = Routes(lease.worker, lease.clock, lease.seconds, on_lost=let_go)
+    routes.start()
+    return Workbench(pool, run, credentials, routes)
 
 
 def _note_change(config: ServerConfig) -> None:
@@ -167,8 +194,9 @@ class McpProvider:
         if standing.ended_by:
             raise NotAvailable(standing.ended_by, "given up earlier in this session")
         connections = self.workbench.connections if self.workbench else _NoConnections()
-        return McpTool(
-            _live(pinned, state.config),
+        kind = ResourceTool if tool.remote_name == resources.REMOTE_NAME else McpTool
+        return kind(
+            _live(pinned, state.config, tool),
             state.config,
             tool.remote_name,
             tool.declaration_hash,
@@ -176,7 +204,12 @@ class McpProvider:
             Ladder(self.clock),
             self._discoveries,
             standing,
+            self._place(Route(tenant_id, session_id, state.config.server_id)),
         )
+
+    def _place(self, route: Route) -> Callable[[], str] | None:
+        routes = self.workbench.routes if self.workbench else None
+        return None if routes is None else lambda: routes.elsewhere(route)
 
     def _state(self, tenant_id: str, server_id: str, epoch: int) -> ServerState | None:
         key = (tenant_id, server_id, epoch)
@@ -207,7 +240,9 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     """
     seen, failed = state.last_discovered_at, state.last_failed_at
     if failed is not None and (seen is None or failed > seen):
-        return now - failed >= timedelta(seconds=RETRY_SECONDS)
+        # What failed with another endpoint or credential says nothing of this one.
+        is_of_this = state.failed_fingerprint == state.config.fingerprint
+        return not is_of_this or now - failed >= timedelta(seconds=RETRY_SECONDS)
     if seen is None or state.discovered_fingerprint != state.config.fingerprint:
         return True
     if state.list_changed_at is not None and state.list_changed_at > seen:
@@ -215,9 +250,9 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
 
 
-def _live(pinned: ToolSpec, config: ServerConfig) -> ToolSpec:
+def _live(pinned: ToolSpec, config: ServerConfig, tool: PinnedTool) -> ToolSpec:
     """The schema is pinned, the classification is live, and the stricter of both counts."""
-    spec = pinned.reclassified(config.classification)
+    spec = pinned.reclassified(mapping.classification_of(config, tool.remote_name, tool.declaration_hash))
     passes_key = pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE
     scopes = pinned.required_scopes | config.required_scopes
     if (passes_key, scopes) == (spec.passes_idempotency_key, spec.required_scopes):

@@ -53,6 +53,14 @@ class Preparable(Protocol):
     async def prepare(self, context: ToolExecutionContext) -> None: ...
 
 
+@runtime_checkable
+class Placed(Protocol):
+    """A tool whose call may belong to another worker: the one that holds its session's connection (DESIGN §7)."""
+
+    def elsewhere(self) -> str:
+        """Return that worker, or an empty string for this one. Asked in a worker, before the claim."""
+
+
 class NotAvailable(Exception):
     """`prepare` or a provider found that the tool cannot be reached now. `reason_code` is in the table."""
 
@@ -147,6 +155,9 @@ class Credentials(Protocol):
 
 class Execution(Protocol):
     """Runs a tool on the worker's event loop from a job thread, each part with its own bound."""
+
+    def elsewhere(self, tool: Tool) -> str:
+        """Return the worker that this call belongs to, where it is another one; else an empty string."""
 
     def keeping(self, claim: Claim) -> AbstractContextManager[None]:
         """Renew the claim's lease while the block runs."""

@@ -16,6 +16,7 @@ from rq import Queue
 from rq.exceptions import DequeueTimeout, NoSuchJobError
 from rq.job import Job
 
+from toolsys import valkey
 from toolsys.tenancy import is_transaction_open
 
 log = logging.getLogger("toolsys.queue")
@@ -27,6 +28,8 @@ JOBS: Final = {
 }
 # RQ's ids hold letters, digits, dashes and underscores; our fields have no capitals, so a capital separates them.
 SEPARATOR: Final = "X"
+# A dead worker's bells are rung again on everybody's queue by the sweeper; these go by themselves.
+OWN_QUEUE_SECONDS: Final = 3_600
 
 
 class Bell(Job):
@@ -55,23 +58,28 @@ class BellQueue(DjangoRQ):
     def dequeue_any(  # type: ignore[override]
         cls, queues: Iterable[Queue], timeout: int | None, connection: Redis, **_options: Any
     ) -> tuple[Job, Queue] | None:
-        """Return the next bell of the first queue; None where it is empty and `timeout` is None.
+        """Return the next bell, of the first queue that has one; None where none has and `timeout` is None.
 
         Raises: DequeueTimeout, also for an entry that is no bell: RQ's loop then asks again.
         """
-        queue = next(iter(queues))
-        found: Any = connection.lpop(queue.key) if timeout is None else connection.blpop([queue.key], timeout)
+        by_key = {queue.key: queue for queue in queues}
+        found: Any = _first(by_key, connection) if timeout is None else connection.blpop(list(by_key), timeout)
         if found is None:
             if timeout is None:
                 return None
             raise DequeueTimeout(timeout)
-        raw = found if timeout is None else found[1]
+        key, raw = found
         try:
-            return Bell.fetch(raw.decode(), connection), queue
+            return Bell.fetch(raw.decode(), connection), by_key[key.decode()]
         except (NoSuchJobError, ValueError):
             # Somebody else's entry, or an older release's: gone from the queue, and never a reason to stop.
             log.warning("the queue held something that is no bell")
             raise DequeueTimeout(timeout) from None
+
+
+def _first(keys: Iterable[str], connection: Redis) -> tuple[bytes, Any] | None:
+    popped = ((key.encode(), connection.lpop(key)) for key in keys)
+    return next((found for found in popped if found[1] is not None), None)
 
 
 @cache
@@ -80,12 +88,26 @@ def call_queue() -> Queue:
     return django_rq.get_queue(QUEUE_NAME)
 
 
-def enqueue_call(tenant_id: str, invocation_id: Any, claim_epoch: int = 0) -> None:
-    """Ring for one invocation. The id names the epoch too, so that a second ring says nothing new.
+def queue_of(worker: str) -> Queue:
+    """Return the queue that only this worker pops from: for calls that need a connection of its own."""
+    shared = call_queue()
+    return BellQueue(f"{QUEUE_NAME}:{worker}", connection=shared.connection, serializer=shared.serializer)  # type: ignore[no-untyped-call]
+
+
+def hand_back(worker: str) -> None:
+    """Put what a worker leaves behind on everybody's queue."""
+    own, shared = queue_of(worker), call_queue()
+    while shared.connection.lmove(own.key, shared.key, "LEFT", "RIGHT") is not None:
+        pass
+
+
+def enqueue_call(tenant_id: str, invocation_id: Any, claim_epoch: int = 0, *, worker: str = "") -> None:
+    """Ring for one invocation, for everybody or for one worker. The id names the epoch too, so that a second ring
+    says nothing new.
 
     Transaction: must be outside; use `transaction.on_commit` inside one.
     """
-    ring_if_heard([bell_id("call", tenant_id, invocation_id, claim_epoch)])
+    ring_if_heard([bell_id("call", tenant_id, invocation_id, claim_epoch)], worker=worker)
 
 
 def enqueue_step(tenant_id: str, step_id: Any) -> None:
@@ -101,18 +123,25 @@ def ring(kind: str, *fields: Any) -> None:
     ring_all([bell_id(kind, *fields)])
 
 
-def ring_all(bells: Sequence[str]) -> None:
-    """Put bells on the queue, in one command."""
+def ring_all(bells: Sequence[str], *, worker: str = "") -> None:
+    """Put bells on the queue, in one command; on a worker's own they are forgotten with it."""
     assert not is_transaction_open(), "enqueue after the commit, or a worker looks before there is anything to see"
-    queue = call_queue()
-    if bells:
-        queue.connection.rpush(queue.key, *bells)
+    queue = queue_of(worker) if worker else call_queue()
+    if not bells:
+        return
+    if not worker:
+        valkey.command(queue.connection.connection_pool, "RPUSH", queue.key, *bells)
+        return
+    with queue.connection.pipeline(transaction=False) as pipeline:
+        pipeline.rpush(queue.key, *bells)
+        pipeline.expire(queue.key, OWN_QUEUE_SECONDS)
+        pipeline.execute()
 
 
-def ring_if_heard(bells: Sequence[str]) -> None:
+def ring_if_heard(bells: Sequence[str], *, worker: str = "") -> None:
     """Ring for what is committed. It stands whether or not anybody hears: then the sweeper finds it."""
     try:
-        ring_all(bells)
+        ring_all(bells, worker=worker)
     except RedisError as error:
         log.warning("nobody could be rung for (%s); the sweeper will find it", type(error).__name__)
 

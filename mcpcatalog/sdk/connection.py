@@ -21,11 +21,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from mcpcatalog.remote import (
+    Advertised,
     CallResult,
     CallSpec,
     Catalog,
     Effect,
-    InputRequired,
     ProtocolViolation,
     RemoteError,
     RequestTimeout,
@@ -34,12 +34,13 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.sdk import errors, listing
+from mcpcatalog.sdk import errors, listing, surfaces
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
+from toolsys.departure import may_leave
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class Connection:
         self.has_changed = False
         self.is_renewed = False
         self.declared: Mapping[str, str] | None = None
+        self.advertised: Advertised | None = None
         self.connected_in_seconds = 0.0
         self._is_retired = self._is_flooded = False
         self._owner: asyncio.Task[None] | None = None
@@ -265,14 +267,9 @@ class Connection:
     # -- requests
 
     async def discover(self) -> Catalog:
-        """List the tools. Nothing of a call is sent: what goes wrong here was felt by nobody. Raises: RemoteError."""
-        try:
-            tools, rejected = await listing.list_tools(self._tools_page, checks_headers=self._is_modern_http)
-        except RequestTimeout as error:
-            raise ServerUnreachable("no list of tools in time", effect="not_applied") from error
-        except RemoteError as error:
-            error.effect = "not_applied"
-            raise
+        """List the tools. Raises: RemoteError."""
+        pages = surfaces.pages(self._listing, mcp_types.ListToolsRequest)
+        tools, rejected = await listing.list_tools(pages, checks_headers=self._is_modern_http)
         session = self._session
         if session is None:
             raise ServerUnreachable("the connection ended", effect="not_applied")
@@ -284,12 +281,27 @@ class Connection:
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
         )  # fmt: skip
 
-    async def _tools_page(self, cursor: str | None) -> dict[str, Any]:
-        params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        request = mcp_types.ListToolsRequest(params=params)
-        page = await self._request(request, self._timeouts.request, CallRecord())
-        refuse_incomplete(page)
+    async def _listing(self, request: Any) -> dict[str, Any]:
+        """Ask for a page. Nothing of a call is sent: what goes wrong here was felt by nobody."""
+        try:
+            page = await self._request(request, self._timeouts.request, CallRecord())
+            surfaces.require_complete(page)
+        except RequestTimeout as error:
+            raise ServerUnreachable("no list in time", effect="not_applied") from error
+        except RemoteError as error:
+            error.effect = "not_applied"
+            raise
         return page
+
+    async def list_resources(self) -> Advertised:
+        """Raises: RemoteError."""
+        return await surfaces.list_resources(self._listing)
+
+    async def read_resource(self, uri: str, timeout_seconds: float, meta: Mapping[str, Any]) -> CallResult:
+        """Send one resources/read, once. Raises: RemoteError."""
+        return await surfaces.read_resource(
+            lambda request: self._request(request, timeout_seconds, CallRecord()), uri, meta
+        )
 
     async def call(self, spec: CallSpec) -> CallResult:
         """Send one tools/call, once. Raises: RemoteError."""
@@ -306,6 +318,8 @@ class Connection:
         session = self._session
         if session is None or not self.is_alive:
             raise ServerUnreachable("the connection ended", effect="not_applied")
+        if not may_leave():
+            raise ServerUnreachable("the lease had passed", effect="not_applied")
         if self.config.transport is Transport.STDIO:
             record.was_sent = True  # a pipe does not tell how much of a line was read
         task = self._loop.create_task(_send(session, request, seconds, record))
@@ -365,17 +379,9 @@ async def _send(session: ClientSession, request: Any, seconds: float, record: Ca
         return record.raw
 
 
-def refuse_incomplete(raw: dict[str, Any]) -> None:
-    """Raises: InputRequired, ProtocolViolation."""
-    kind = raw.get("resultType", "complete")
-    if kind != "complete":
-        refused = InputRequired if kind == "input_required" else ProtocolViolation
-        raise refused(f"result of type {str(kind)[:40]!r}")
-
-
 def result_of(raw: dict[str, Any]) -> CallResult:
     """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
-    refuse_incomplete(raw)
+    surfaces.require_complete(raw)
     content = raw.get("content", [])
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         raise ProtocolViolation("content is not a list of objects")

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from mcpcatalog.remote import (
     AuthScheme,
     AuthUnsupported,
+    DestinationRefused,
     OutOfConnections,
     ProtocolViolation,
     ResolveCredential,
@@ -80,6 +81,8 @@ class ConnectionPool:
 
         Raises: RemoteError.
         """
+        if not config.is_permitted:
+            raise DestinationRefused("not where the tenant's servers may be", effect="not_applied")
         key = Key(config.tenant_id, config.server_id, config.fingerprint, "" if config.is_stateless else session)
         found = self._open.get(key)
         if found is not None and found.is_alive:
@@ -196,10 +199,10 @@ class ConnectionPool:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def close_session(self, session: str) -> None:
-        """Release what a session holds, as at the end of its run; its next call connects again."""
+    async def close_session(self, session: str, server_id: str = "") -> None:
+        """Release what a session holds (to one server), as at the end of its run; its next call connects again."""
         for key, connection in list(self._open.items()):
-            if session and key.session == session:
+            if session and key.session == session and server_id in {"", key.server_id}:
                 self._let_go(key, connection)
 
     async def close_all(self, *, drain_seconds: float = 5.0) -> None:

@@ -148,9 +148,15 @@ def oddities() -> Iterator[Row]:
         "speaks-as-the-platform", answer(result([{"type": "text", "text": f"fine {HOSTILE}"}])), holds=(HOSTILE,)
     )
     smuggled = ANSWER.replace("fine", "smuggled")
-    yield fine("answers-before-it-is-asked", lambda i: [
-        *http(ANSWER)(i), *http(smuggled)(str(int(i) + 1)),
-    ])  # fmt: skip
+    yield fine("answers-before-it-is-asked", lambda i: [both_at_once(i, smuggled)])
+
+
+def both_at_once(identifier: str, smuggled: str) -> bytes:
+    """This answer, and one for the request that has not come yet."""
+    (first,), (second,) = http(ANSWER)(identifier), http(smuggled)(str(int(identifier) + 1))
+    assert isinstance(first, bytes)
+    assert isinstance(second, bytes)
+    return first + second
 
 
 def rows() -> Iterator[Row]:

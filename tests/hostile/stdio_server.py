@@ -93,7 +93,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "strays": lambda i: write(notice("notifications/progress", progress=1) + notice("odd") + line(id=i, result=FINE)),
     "asks": lambda i: write(line(id=7, method="sampling/createMessage", params={}) + line(id=i, result=FINE)),
     "talks-on-standard-error": talkative,
-    "bad-image": lambda i: write(line(id=i, result={"content": [{"type": "image", "data": "%", "mimeType": "a"}]})),
 }  # fmt: skip
 
 
@@ -110,7 +109,8 @@ def answer(mode: str, message: dict[str, Any]) -> None:
     elif method == "tools/list":
         write(line(id=identifier, result={"tools": TOOLS}))
     elif method == "tools/call":
-        CALLS.get(mode, well)(identifier)
+        behave: Callable[[Any], Any] = CALLS.get(mode, well)
+        behave(identifier)
     else:
         write(line(id=identifier, error={"code": -32_601, "message": "no"}))
 

@@ -231,10 +231,14 @@ class Retry:
 
 
 class Progress(StrEnum):
-    """How far one entry into the pipeline brought a call. Only `settled` is an end."""
+    """How far one entry into the pipeline brought a call. Only `settled` is an end.
+
+    `handed_off` and `released` ask for a ring: what is committed waits for nothing but somebody to go on with it.
+    """
 
     SETTLED = "settled"
     HANDED_OFF = "handed_off"
+    RELEASED = "released"
     HELD = "held"
     IN_FLIGHT = "in_flight"
     SUSPENDED = "suspended"
@@ -243,7 +247,9 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """Where the call stands after this entry. `stale`: what we read no longer held at the commit."""
+    """Where the call stands after this entry. `stale`: what we read no longer held at the commit. `worker` is to be
+    rung where a call is handed off to that one.
+    """
 
     invocation_id: UUID
     state: Progress
@@ -251,6 +257,7 @@ class Disposition:
     reason_code: str | None = None
     outcome: ToolOutcome | None = None
     is_replay: bool = False
+    worker: str = ""
 
     @property
     def is_settled(self) -> bool:

@@ -1,5 +1,6 @@
 """`manage.py worker`: takes work from the queue and executes it, until SIGTERM; then finishes or leaves to recovery."""
 
+import secrets
 from typing import Any
 
 from django.conf import settings
@@ -7,9 +8,9 @@ from django.core.management.base import BaseCommand
 
 from config import wiring
 from config.checks import require_safe_database
+from toolsys import queue
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.leases import LeaseKeeper
-from toolsys.queue import call_queue
 from toolsys.worker import ThreadWorker
 
 
@@ -21,18 +22,19 @@ class Command(BaseCommand):
         loop = LoopThread()
         keeper = LeaseKeeper(wiring.SystemClock(), settings.TOOLSYS.lease_seconds)
         keeper.start()
-        workbench = wiring.open_mcp(loop)
+        name = f"{wiring.worker_name()}:{secrets.token_hex(8)}"
+        workbench = wiring.open_mcp(loop, name)
         execution = WorkerExecution(loop, keeper, wiring.SystemClock())
         runtime = wiring.compose_worker(execution, workbench).runtime
-        queue = call_queue()
+        shared = queue.call_queue()
         worker = ThreadWorker(
-            [queue], runtime=runtime, threads=settings.TOOLSYS.worker_threads, connection=queue.connection,
-            name=f"{wiring.worker_name()}:{runtime.ids.nonce()}", serializer=queue.serializer,
-            stop_sending=execution.drain,
+            [queue.queue_of(name), shared], runtime=runtime, threads=settings.TOOLSYS.worker_threads,
+            connection=shared.connection, name=name, serializer=shared.serializer, stop_sending=execution.drain,
         )  # fmt: skip
         try:
             worker.work(logging_level="WARNING")
         finally:
             workbench.close()
+            queue.hand_back(name)
             keeper.stop()
             loop.stop()

@@ -58,6 +58,11 @@ class MeteredStream(httpcore2.AsyncNetworkStream):
     def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
         self._inner = inner
         self._left: int | None = None
+        self._has_surplus: Callable[[], bool] = lambda: False
+
+    def watch(self, has_surplus: Callable[[], bool]) -> None:
+        """`has_surplus` says whether more was read than the answer: the next request may not take it for its own."""
+        self._has_surplus = has_surplus
 
     def allow(self, amount: int | None) -> None:
         self._left = amount
@@ -88,6 +93,9 @@ class MeteredStream(httpcore2.AsyncNetworkStream):
         return MeteredStream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
+        # The pool lets a connection go that has something to read before it was asked anything.
+        if info == "is_readable" and self._has_surplus():
+            return True
         return self._inner.get_extra_info(info)
 
 

@@ -11,7 +11,7 @@ import json
 import ssl
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -181,6 +181,7 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
                     await answer.aclose()
                     raise refusal
         stream = answer.extensions["network_stream"]
+        stream.watch(_surplus_of(answer))
         stream.allow(None if maximum_bytes is None else maximum_bytes * _FRAMING_FACTOR + _READ_BYTES)
         return httpx2.Response(
             answer.status, headers=headers, stream=_BoundedBody(answer, exchange), extensions=answer.extensions
@@ -219,6 +220,13 @@ def _refusal(status: int, headers: httpx2.Headers, maximum_bytes: int | None) ->
     if maximum_bytes is not None and declared.isdecimal() and int(declared) > maximum_bytes:
         return EgressRefused("too_large", f"{declared} bytes declared", was_sent=True)
     return None
+
+
+def _surplus_of(answer: httpcore2.Response) -> Callable[[], bool]:
+    """Ask the parser what it holds beyond this answer; httpcore2 looks only at the socket, and h11 reads ahead."""
+    body: Any = answer.stream
+    parser = body._stream._connection._h11_state
+    return lambda: bool(parser.trailing_data[0])
 
 
 class _BoundedBody(httpx2.AsyncByteStream):

@@ -17,9 +17,12 @@ from toolsys.ids import uuid7
 from toolsys.models.base import TenantOwned, tenant_key
 
 __all__ = [
+    "AccessRequest",
+    "AccessStatus",
     "ApprovalVote",
     "Delivery",
     "DeliveryAttempt",
+    "GrantConfirmation",
     "KillSwitch",
     "NotificationEndpoint",
     "PolicyProfile",

@@ -23,7 +23,7 @@ from approvals.outbox_models import EndpointKind
 from config import wiring
 from tests.factories import Tenancy
 from tests.integration.console.conftest import HeldCall, hold
-from tests.integration.console.people import person
+from tests.integration.console.people import PASSWORD, person
 from tests.integration.processes import eventually, running
 from tests.receiver import Receiver, receiving
 from tests.spec.requirements import gate
@@ -319,7 +319,7 @@ def test_a_decision_is_told_too(acme: Tenancy, receiver: Receiver, post: Courier
     subscribed(acme, receiver.url)
     held: HeldCall = hold(acme)
     approver = person((acme, Role.EXPERT_APPROVER))
-    answer = approver.post(held.page, decision="approve", digest=held.request.digest, note="")
+    answer = approver.post(held.page, decision="approve", digest=held.request.digest, password=PASSWORD)
     assert answer.status_code == 302
     with tenant_transaction(acme.id):
         assert ApprovalRequest.objects.get(pk=held.request.pk).status == "approved"

@@ -29,8 +29,8 @@ NO_FUNCTIONS = (
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("approvals", "0002_policy_rules"),
-        ("toolsys", "0010_lease_ends"),
+        ("approvals", "0003_seats_and_access"),
+        ("toolsys", "0013_approvals"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

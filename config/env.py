@@ -157,6 +157,14 @@ class Toolsys(BaseSettings):
 
     # How long a tenant's HTTP server is taken at its last listing when a session opens.
     mcp_discovery_reuse_seconds: int = Field(300, ge=0)
+    # A handshake; a call, whatever its tool declares; an unused connection.
+    mcp_connect_timeout_seconds: float = Field(10.0, gt=0)
+    mcp_request_timeout_seconds: int = Field(30, ge=1)
+    mcp_idle_timeout_seconds: float = Field(900.0, gt=0)
+    # A worker that starts looks at every server before anybody asks; no attempts: it does not.
+    mcp_warmup_connect_timeout_seconds: float = Field(60.0, gt=0)
+    mcp_warmup_retry_seconds: float = Field(30.0, gt=0)
+    mcp_warmup_attempts: int = Field(5, ge=0)
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Networks = ()
     tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()

@@ -20,13 +20,16 @@ from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from mcpcatalog import metrics
 from mcpcatalog.remote import (
     CallResult,
     CallSpec,
     Catalog,
+    Closing,
     Effect,
     InputRequired,
     ProtocolViolation,
+    RemoteError,
     RequestTimeout,
     ResponseTooLarge,
     ServerConfig,
@@ -72,11 +75,14 @@ class Connection:
         timeouts: Timeouts,
         revision_hint: str = "",
         on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
+        on_closed: Callable[[str], object] = lambda _why: None,
     ) -> None:
         self.config = config
         self._open_streams = open_streams
         self._login = login
         self._on_list_changed = on_list_changed
+        self._on_closed = on_closed
+        self._why: str | None = None
         self._timeouts = timeouts
         self._hint = revision_hint
         self._loop = asyncio.get_running_loop()
@@ -87,6 +93,7 @@ class Connection:
         self._child = Child()
         self._session: ClientSession | None = None
         self._revision = ""
+        self._has_served = False
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self._used_at = self._opened_at = self._loop.time()
         self.has_changed = False
@@ -124,8 +131,9 @@ class Connection:
             self._owner.add_done_callback(self._owner_ended)
         await asyncio.shield(self._ready)
 
-    async def close(self, drain_seconds: float = 0.0) -> None:
+    async def close(self, drain_seconds: float = 0.0, why: str = Closing.RELEASED) -> None:
         """Let calls finish for `drain_seconds`, then leave politely, then not."""
+        self._say(why)
         if self._sent and drain_seconds > 0:
             await asyncio.wait(set(self._sent), timeout=drain_seconds)
         self._stop.set()
@@ -135,11 +143,20 @@ class Connection:
                 self.force_close()
                 await asyncio.wait({self._owner}, timeout=CLOSE_SECONDS)
 
-    def retire(self) -> None:
-        """Take no new calls, and leave when those in flight have ended."""
+    def retire(self, why: str = "tool.server_unreachable") -> None:
+        """Take no new calls, and leave when those in flight have ended. An empty `why`: it is told otherwise."""
+        self._say(why)
         self._is_retired = True
         if not self._sent:
             self._stop.set()
+
+    def _say(self, why: str) -> None:
+        """The first reason is the cause of those that follow."""
+        self._why = why if self._why is None else self._why
+
+    def _give_up(self) -> None:
+        self._say("tool.timeout")
+        self.force_close()
 
     def force_close(self) -> None:
         """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
@@ -156,7 +173,7 @@ class Connection:
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
             async with self._open_streams(self._child) as (read, write):
-                dispatcher = TappedDispatcher(read, write, on_closed=self._stop.set)
+                dispatcher = TappedDispatcher(read, write, on_closed=self._stream_ended)
                 async with ClientSession(
                     dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
                     read_timeout_seconds=self._timeouts.request,
@@ -167,11 +184,16 @@ class Connection:
                     await self._wait_until_unused()
                     self._session = None
 
+    def _stream_ended(self) -> None:
+        self._say("tool.server_unreachable")
+        self._stop.set()
+
     def _serve(self, session: ClientSession) -> None:
         # What runs in the background from now on reports to nobody.
         CALL.set(None)
         self._revision = session.protocol_version or ""
         self._session = session
+        self._has_served = True
         self._used_at = self._loop.time()
         self.connected_in_seconds = self._used_at - self._opened_at
         self._ready.set_result(None)
@@ -180,6 +202,7 @@ class Connection:
         while not self._stop.is_set():
             left = self._used_at + self._timeouts.idle - self._loop.time()
             if left <= 0 and not self._sent:
+                self._say(Closing.IDLE)
                 return
             with anyio.move_on_after(max(left, 0.05)):
                 await self._stop.wait()
@@ -192,8 +215,11 @@ class Connection:
             mapped = errors.of_connect(error, self._record, self.config.auth_scheme)
             self._ready.set_exception(scrub_error(mapped, self._secrets))
             self._ready.exception()  # marks it as looked at: the one who waited may be gone
-        elif error is not None:
+            return
+        if error is not None:
             logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
+        if self._has_served:
+            self._on_closed("tool.server_unreachable" if self._why is None else self._why)
 
     async def _on_message(self, message: Any) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification) and not self.has_changed:
@@ -283,6 +309,18 @@ class Connection:
         return result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
 
     async def _request(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
+        begun, outcome = self._loop.time(), metrics.CANCELLED
+        try:
+            answer = await self._exchange(request, seconds, record)
+            outcome = metrics.REPORTED_ERROR if answer.get("isError") is True else metrics.SUCCEEDED
+            return answer
+        except RemoteError as error:
+            outcome = error.reason_code
+            raise
+        finally:
+            metrics.count_request(self.config.server_id, request.method, outcome, self._loop.time() - begun)
+
+    async def _exchange(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
         session = self._session
         if session is None or not self.is_alive:
             raise ServerUnreachable("the connection ended", effect="not_applied")
@@ -291,7 +329,7 @@ class Connection:
         task = self._loop.create_task(_send(session, request, seconds, record))
         self._sent.add(task)
         task.add_done_callback(self._answered)
-        watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self.force_close)
+        watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self._give_up)
         try:
             # Not awaited directly: a cancelled caller must not wait for the SDK's courtesy message.
             await asyncio.wait({task})

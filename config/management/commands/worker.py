@@ -31,9 +31,12 @@ class Command(BaseCommand):
             [queue.queue_of(name), shared], runtime=runtime, threads=settings.TOOLSYS.worker_threads,
             connection=shared.connection, name=name, serializer=shared.serializer, stop_sending=execution.drain,
         )  # fmt: skip
+        upkeep = wiring.mcp_upkeep(workbench)
+        upkeep.start()
         try:
             worker.work(logging_level="WARNING")
         finally:
+            upkeep.stop()
             workbench.close()
             queue.hand_back(name)
             keeper.stop()

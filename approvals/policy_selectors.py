@@ -49,13 +49,14 @@ def current_ruleset() -> Ruleset:
 
 def newest_versions() -> list[PolicyRuleVersion]:
     """Return the version of each rule that counts, withdrawn ones too. Transaction: needs the tenant's."""
-    found = PolicyRuleVersion.objects.select_related("rule").order_by("rule_id", "-version")
+    found = PolicyRuleVersion.objects.select_related("rule", "author", "owner").order_by("rule_id", "-version")
     return list(found.distinct("rule_id"))
 
 
 def newest_switches() -> list[KillSwitch]:
     """Return the throw of each switch that counts. Transaction: needs the tenant's."""
-    return list(KillSwitch.objects.order_by("kind", "target", "-number").distinct("kind", "target"))
+    found = KillSwitch.objects.select_related("thrown_by").order_by("kind", "target", "-number")
+    return list(found.distinct("kind", "target"))
 
 
 def _compiled(version: PolicyRuleVersion) -> CompiledRule:

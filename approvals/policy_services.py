@@ -110,6 +110,14 @@ def permit_tools(*, tenant_id: str, tools: str, is_enabled: bool, agent_name: st
         return row
 
 
+def remove_permission(*, tenant_id: str, permission_id: UUID) -> None:
+    """Take one row of the permissions away: without any, nothing is restricted. Raises: Problem (request.not_found)."""
+    with tenant_transaction(tenant_id):
+        _lock(tenant_id)
+        if not ToolPermission.objects.filter(pk=permission_id).delete()[0]:
+            raise Problem("request.not_found")
+
+
 def set_tenant_switch(tenant_id: str, *, is_enabled: bool) -> None:
     """Turn everything of a tenant off or on. For operators. Raises: Problem (request.not_found)."""
     if not Tenant.objects.using(OPERATOR_ALIAS).filter(pk=tenant_id).update(is_enabled=is_enabled):

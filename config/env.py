@@ -71,6 +71,12 @@ def _host(value: str) -> str:
     return value.lower()
 
 
+def _listen(value: str) -> str:
+    if value and not (value.rpartition(":")[0] and value.rpartition(":")[2].isdecimal()):
+        raise ValueError("must be host:port")
+    return value
+
+
 def _host_name(value: str) -> str:
     if ":" in value:
         raise ValueError("must be host names, without port")
@@ -155,6 +161,11 @@ class Toolsys(BaseSettings):
     # The folder with the files that `file:NAME` credential references name.
     secrets_dir: Path | None = None
 
+    # Who may read /metrics; without it only a machine that serves itself (`plain_http`) shows them.
+    metrics_token: SecretStr = SecretStr("")
+    # host:port where a worker or scheduler shows its metrics.
+    metrics_listen: Annotated[str, AfterValidator(_listen)] = ""
+
     # How long a tenant's HTTP server is taken at its last listing when a session opens.
     mcp_discovery_reuse_seconds: int = Field(300, ge=0)
     # A handshake; a call, whatever its tool declares; an unused connection.
@@ -192,6 +203,8 @@ class Env(BaseSettings):
     allowed_hosts: Listed = ("localhost", "127.0.0.1", "[::1]")
     csrf_trusted_origins: Listed = ()
     log_level: str = "INFO"
+    # Where the processes of one machine put their numbers together; read by prometheus_client itself, too.
+    prometheus_multiproc_dir: str = ""
 
 
 def load() -> tuple[Env, Toolsys]:

@@ -18,8 +18,10 @@ from django.conf import settings
 
 from approvals.gate import RuleGate, SeatDesk
 from approvals.policy_selectors import Rulesets
+from config.metrics import MeteredEgress
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
+from mcpcatalog.rules import Rules
 from mcpcatalog.upkeep import Upkeep, Warming
 from toolsys import selectors
 from toolsys.artifacts import DurableFiles, StoredArtifacts
@@ -102,8 +104,8 @@ def web_fetch(clock: Clock) -> WebFetch:
 
 @cache
 def egress_counts() -> EgressCounts:
-    """How everything that left this process ended; metrics read it."""
-    return EgressCounts()
+    """How everything that left this process ended."""
+    return MeteredEgress()
 
 
 def egress_policy(urls: Iterable[str]) -> EgressPolicy:
@@ -179,11 +181,21 @@ def stdio_commands() -> dict[str, StdioCommand]:
 
 
 def egress_of(config: ServerConfig) -> EgressPolicy:
-    """A server may be dialled at its own origin and its token endpoint's; addresses are checked all the same."""
+    """A server may be dialled at its own origin and its token endpoint's, where its tenant's allowlist has both.
+
+    Addresses are checked all the same.
+    """
+    if not config.is_permitted:
+        return EgressPolicy()
     try:
         return egress_policy([config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])])
     except EgressRefused:
         return EgressPolicy()  # it has no origin: nothing is allowed, and the validators say why
+
+
+def mcp_rules() -> Rules:
+    """What a server's configuration is judged by before it is written."""
+    return Rules(frozenset(stdio_commands()), settings.TOOLSYS.global_output_ceiling_bytes, egress_policy)
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:

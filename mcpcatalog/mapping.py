@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mcpcatalog import resources
 from mcpcatalog.remote import Catalog, CatalogMode, KeyPlace, RejectedTool, RemoteTool, ServerConfig
 from toolsys.domain import excerpt, names
 from toolsys.domain.canonical import NotCanonical, canonical_bytes, sha256_hex
 from toolsys.domain.registration import defects, forced
-from toolsys.domain.spec import ToolSource, ToolSpec
+from toolsys.domain.spec import Classification, IdempotencyClass, SideEffectClass, ToolSource, ToolSpec
 from toolsys.domain.trust import TrustLevel
 from toolsys.validation import UnusableSchema, compile_schema
 
@@ -32,7 +33,7 @@ class Generation:
 def map_catalog(server: ServerConfig, catalog: Catalog, *, output_ceiling_bytes: int) -> Generation:
     """Return the generation that this catalog makes under the server's configuration."""
     rejected = [bad for bad in catalog.rejected if is_offered(server, bad.remote_name)]
-    usable: list[RemoteTool] = []
+    usable = [resources.declaration()] if catalog.has_resources and is_offered(server, resources.REMOTE_NAME) else []
     for tool in filter(lambda tool: is_offered(server, tool.name), catalog.tools):
         defect = _unreadable(tool) or _unusable(server, tool, output_ceiling_bytes)
         if defect is None:
@@ -48,15 +49,17 @@ def map_catalog(server: ServerConfig, catalog: Catalog, *, output_ceiling_bytes:
 
 def spec_of(server: ServerConfig, tool: RemoteTool, version: str) -> ToolSpec:
     """Map one declaration. Source: the table of TS "Mapping a remote tool declaration into a ToolSpec"."""
+    said = tool.name in server.overrides
+    classification = classification_of(server, tool.name, declaration_hash(tool) if said else "")
     return forced(ToolSpec(
-        name=names.mcp_tool_name(server.server_id, tool.name),
+        name=names.mcp_tool_name(server.server_id, _own_name(tool.name)),
         version=version,
         description=excerpt.head(tool.description, MAXIMUM_DESCRIPTION_BYTES),
         input_schema=tool.input_schema,
         output_schema=None,
-        side_effect=server.classification.side_effect,
-        risk=server.classification.risk,
-        idempotency=server.classification.idempotency,
+        side_effect=classification.side_effect,
+        risk=classification.risk,
+        idempotency=classification.idempotency,
         required_scopes=server.required_scopes,
         timeout_seconds=server.timeout_seconds,
         maximum_output_bytes=server.maximum_output_bytes,
@@ -66,8 +69,25 @@ def spec_of(server: ServerConfig, tool: RemoteTool, version: str) -> ToolSpec:
         source=ToolSource.MCP,
         server_id=server.server_id,
         model_visible=not tool.is_application_only,
-        passes_idempotency_key=server.key_place is not KeyPlace.NONE,
+        passes_idempotency_key=server.key_place is not KeyPlace.NONE and tool.name != resources.REMOTE_NAME,
     ))  # fmt: skip
+
+
+def classification_of(server: ServerConfig, remote_name: str, declared: str) -> Classification:
+    """Return what a tool with this declaration counts as: what people said of it, else of its server.
+
+    Reading a resource is what it is, at the server's risk.
+    """
+    base = server.classification
+    if remote_name == resources.REMOTE_NAME:
+        base = Classification(
+            side_effect=SideEffectClass.EXTERNAL_READ, risk=base.risk, idempotency=IdempotencyClass.READ_ONLY
+        )
+    return server.said_of(remote_name, declared, base)
+
+
+def _own_name(remote_name: str) -> str:
+    return resources.SEGMENT if remote_name == resources.REMOTE_NAME else remote_name
 
 
 def declaration_hash(tool: RemoteTool) -> str:
@@ -96,6 +116,8 @@ def is_offered(server: ServerConfig, remote_name: str) -> bool:
 
 def _unreadable(tool: RemoteTool) -> RejectedTool | None:
     """Refuse what has no canonical form (so no hash), and NUL, which no database column holds."""
+    if tool.name == resources.REMOTE_NAME:
+        return RejectedTool(tool.name, "declaration", "a reserved name")
     try:
         canonical_bytes([tool.name, tool.description, tool.input_schema, tool.claims])
     except NotCanonical as error:
@@ -127,5 +149,5 @@ def _unusable(server: ServerConfig, tool: RemoteTool, ceiling: int) -> RejectedT
 def _conflicts(tools: Iterable[RemoteTool]) -> Iterator[tuple[str, ...]]:
     by_name: dict[str, list[str]] = {}
     for tool in tools:
-        by_name.setdefault(names.normalize_remote_name(tool.name), []).append(tool.name)
+        by_name.setdefault(names.normalize_remote_name(_own_name(tool.name)), []).append(tool.name)
     return (tuple(sorted(clash)) for clash in by_name.values() if len(clash) > 1)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import mapping, selectors, services
+from mcpcatalog import mapping, resources, selectors, services
 from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
 from mcpcatalog.notes import Notes
@@ -26,6 +26,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
+from mcpcatalog.resource_tool import ResourceTool
 from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
@@ -257,8 +258,9 @@ class McpProvider:
         if standing.ended_by:
             raise NotAvailable(standing.ended_by, "given up earlier in this session")
         connections = self.workbench.connections if self.workbench else _NoConnections()
-        return McpTool(
-            _live(pinned, state.config, self.request_seconds),
+        kind = ResourceTool if tool.remote_name == resources.REMOTE_NAME else McpTool
+        return kind(
+            _live(pinned, state.config, tool, self.request_seconds),
             state.config,
             tool.remote_name,
             tool.declaration_hash,
@@ -302,7 +304,9 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     """
     seen, failed = state.last_discovered_at, state.last_failed_at
     if failed is not None and (seen is None or failed > seen):
-        return now - failed >= timedelta(seconds=RETRY_SECONDS)
+        # What failed with another endpoint or credential says nothing of this one.
+        is_of_this = state.failed_fingerprint == state.config.fingerprint
+        return not is_of_this or now - failed >= timedelta(seconds=RETRY_SECONDS)
     if seen is None or state.discovered_fingerprint != state.config.fingerprint:
         return True
     if state.list_changed_at is not None and state.list_changed_at > seen:
@@ -310,9 +314,9 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
 
 
-def _live(pinned: ToolSpec, config: ServerConfig, request_seconds: int) -> ToolSpec:
+def _live(pinned: ToolSpec, config: ServerConfig, tool: PinnedTool, request_seconds: int) -> ToolSpec:
     """The schema is pinned, the classification is live, and the stricter of both counts; so do the shorter times."""
-    spec = pinned.reclassified(config.classification)
+    spec = pinned.reclassified(mapping.classification_of(config, tool.remote_name, tool.declaration_hash))
     live = {
         "passes_idempotency_key": pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE,
         "required_scopes": pinned.required_scopes | config.required_scopes,

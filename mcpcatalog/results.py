@@ -128,6 +128,8 @@ async def _parts(
             text = _cut(_text(block), left)
             left -= len(text.encode("utf-8", "replace"))
             parts.append(TextPart(text=text))
+    if len(blocks) > MAXIMUM_BLOCKS:
+        parts.append(TextPart(text=f"({len(blocks) - MAXIMUM_BLOCKS} more content blocks were left out)"))
     return parts, references
 
 

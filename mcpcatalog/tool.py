@@ -15,6 +15,7 @@ from mcpcatalog.remote import (
     AuthExpired,
     AuthFailed,
     AuthUnsupported,
+    CallResult,
     CallSpec,
     KeyPlace,
     RemoteError,
@@ -88,12 +89,20 @@ class McpTool:
         try:
             connection = await self._checked(context)
             try:
-                answer = await connection.call(self._call(arguments, context))
+                return await self._result(connection, arguments, context)
             except AuthExpired as refused:
                 has_renewed = await self.ladder.climb(self.server, context.session_id, connection)
                 return results.refused_login(refused, self.spec, has_renewed=has_renewed)
         except RemoteError as error:
             return results.failure_of(error, self.spec.classification)
+
+    async def _result(
+        self, connection: RemoteServer, arguments: JsonObject, context: ToolExecutionContext
+    ) -> ToolResult:
+        """Send what the call is, once. Raises: RemoteError."""
+        return await self._rendered(await connection.call(self._call(arguments, context)), context)
+
+    async def _rendered(self, answer: CallResult, context: ToolExecutionContext) -> ToolResult:
         return await results.result_of(
             answer, self.spec.classification, context.artifacts, maximum_output_bytes=context.maximum_output_bytes
         )
@@ -116,12 +125,15 @@ class McpTool:
         )
 
     def _call(self, arguments: JsonObject, context: ToolExecutionContext) -> CallSpec:
-        meta: dict[str, Any] = {META_PREFIX + "invocation-id": str(context.invocation_id)}
+        meta = self._meta(context)
         sent, headers = self._with_key(arguments, meta, context.idempotency_key)
         return CallSpec(
             self.remote_name, sent, context.timeout_seconds, input_schema=self.spec.input_schema, meta=meta,
             headers=headers,
         )  # fmt: skip
+
+    def _meta(self, context: ToolExecutionContext) -> dict[str, Any]:
+        return {META_PREFIX + "invocation-id": str(context.invocation_id)}
 
     def _with_key(self, arguments: JsonObject, meta: dict[str, Any], key: str) -> tuple[JsonObject, Mapping[str, str]]:
         """Put the application's key where the operator said that this server takes it."""

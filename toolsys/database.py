@@ -4,13 +4,15 @@ Outside a transaction each call is a transaction of its own. Used by `store` and
 through the ORM. Source: DESIGN §13.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any, cast
 
 import psycopg
+import pydantic_core
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import DateTimeField, Func
+
+from toolsys.postgres import prepared
 
 
 def call(statement: str, parameters: Sequence[Any], using: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
@@ -18,21 +20,20 @@ def call(statement: str, parameters: Sequence[Any], using: str = DEFAULT_DB_ALIA
     wrapper = cast(Any, connections[using])
     wrapper.ensure_connection()
     with wrapper.wrap_database_errors:
-        cursor = psycopg.Cursor(wrapper.connection)
-        try:
+        if not wrapper.in_atomic_block and wrapper.get_autocommit():
+            return prepared.execute(wrapper.connection, statement, parameters)
+        with psycopg.Cursor(wrapper.connection) as cursor:
             return cursor.execute(statement.encode(), parameters, prepare=True).fetchall()
-        finally:
-            cursor.close()
 
 
 def as_json(value: Any) -> str:
     """Serialize for a jsonb parameter; NUL cannot be stored in jsonb and is refused by whoever builds the value."""
-    return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
+    return pydantic_core.to_json(value, fallback=str).decode()
 
 
 def from_json(value: Any) -> Any:
     """jsonb arrives as text through Django's connection, and parsed through a bare one."""
-    return json.loads(value) if isinstance(value, str | bytes) else value
+    return pydantic_core.from_json(value) if isinstance(value, str | bytes) else value
 
 
 def release_connection(using: str = DEFAULT_DB_ALIAS) -> None:

@@ -17,6 +17,8 @@ from toolsys.domain.calls import Claim
 from toolsys.ports import Clock
 
 RENEWALS_PER_LEASE: Final = 3
+# A renewal reaches no further past the operation deadline (30_commits.sql): it is the time to record what has ended.
+SETTLE_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -26,6 +28,12 @@ class Held:
     claim: Claim
     live_until: float
     is_cancelled: bool = field(default=False)
+
+    def renewed(self, asked_at: float) -> None:
+        """Count as the renewing statement does, from before it was sent (boottime)."""
+        claim = self.claim
+        deadline = claim.claimed_at_boottime + claim.remaining_seconds
+        self.live_until = max(self.live_until, min(asked_at + claim.lease_seconds, deadline + SETTLE_SECONDS))
 
 
 class LeaseKeeper:
@@ -83,7 +91,7 @@ class LeaseKeeper:
         renewed = {row[0] for row in rows}
         for each in mine:
             if each.claim.invocation_id in renewed:
-                each.live_until = before + self._lease_seconds
+                each.renewed(before)
             elif self._clock.boottime() > each.live_until:
                 each.is_cancelled = True
 

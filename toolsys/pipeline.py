@@ -78,10 +78,13 @@ def run(call: ProposedCall, runtime: Runtime) -> Disposition:
 
 
 def _given_back(case: Case, retry: Retry, runtime: Runtime) -> Disposition:
-    """Another attempt is permitted, later or in another worker: the claim goes back with what it waits for."""
+    """Another attempt is permitted, later or in another worker: the claim goes back with what it waits for.
+
+    What waits for nothing is rung for by whoever entered; the rest a sweep finds when it is due.
+    """
     assert case.claim is not None
-    runtime.store.commit_release(case.claim, retry)
-    return Disposition(case.claim.invocation_id, Progress.IN_FLIGHT)
+    is_due = runtime.store.commit_release(case.claim, retry) and not retry.wait_seconds
+    return Disposition(case.claim.invocation_id, Progress.RELEASED if is_due else Progress.IN_FLIGHT)
 
 
 def _without_sending(case: Case, why: str, runtime: Runtime) -> Disposition:

@@ -16,6 +16,7 @@ from rq import Queue
 from rq.exceptions import DequeueTimeout, NoSuchJobError
 from rq.job import Job
 
+from toolsys import valkey
 from toolsys.tenancy import is_transaction_open
 
 log = logging.getLogger("toolsys.queue")
@@ -129,7 +130,7 @@ def ring_all(bells: Sequence[str], *, worker: str = "") -> None:
     if not bells:
         return
     if not worker:
-        queue.connection.rpush(queue.key, *bells)
+        valkey.command(queue.connection.connection_pool, "RPUSH", queue.key, *bells)
         return
     with queue.connection.pipeline(transaction=False) as pipeline:
         pipeline.rpush(queue.key, *bells)

@@ -157,11 +157,12 @@ def advance_step(
 
 def _advance_in_group(calls: Sequence[ProposedCall], step: JsonObject, runtime: Runtime) -> list[Disposition]:
     """Do one call of a group, then ring for the one that waits for its place; or do all, where one has no row yet."""
-    if step["call_index"] is None:
-        return [_run(call, runtime) for call in calls]
-    found = [_run(calls[0], runtime)]
-    following = [row["id"] for row in step["calls"] if row["index"] == step["call_index"] + runtime.limits.parallel_cap]
-    queue.ring_if_heard([queue.bell_id("call", calls[0].tenant_id, each, 0) for each in following])
+    index = step["call_index"]
+    found = [_run(call, runtime) for call in (calls if index is None else calls[:1])]
+    waiting = [each.invocation_id for each in found if _is_begun(each)]
+    if index is not None:
+        waiting += [row["id"] for row in step["calls"] if row["index"] == index + runtime.limits.parallel_cap]
+    queue.ring_if_heard([queue.bell_id("call", calls[0].tenant_id, each, 0) for each in waiting])
     return found
 
 
@@ -188,8 +189,9 @@ def _begin_all(calls: Sequence[ProposedCall], runtime: Runtime) -> list[Disposit
 
 
 def _is_begun(disposition: Disposition) -> bool:
-    """Say whether nobody was rung for yet."""
-    return disposition.state is Progress.HANDED_OFF and not disposition.is_replay and not disposition.worker
+    """Say whether a call waits for a worker only, and nobody was rung for yet: begun here, or given back here."""
+    is_open = disposition.state in {Progress.HANDED_OFF, Progress.RELEASED}
+    return is_open and not disposition.is_replay and not disposition.worker
 
 
 def _run(call: ProposedCall, runtime: Runtime) -> Disposition:

@@ -19,6 +19,9 @@ from toolsys import database, queue
 log = logging.getLogger("toolsys.sweeper")
 LOCK: Final = 0x746F6F6C  # "tool"
 BATCH: Final = 500
+# Between two sweeps at least, seconds, however many leases are about to end; and how long a stop waits for a chore.
+SHORTEST_PAUSE: Final = 0.02
+CHORE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,10 @@ def sweep(grace_seconds: float) -> list[Due]:
 
 @dataclass(slots=True)
 class Chore:
-    """Other work of the one active scheduler, every so often; it must be bounded, because sweeps wait for it."""
+    """Other work of the one active scheduler, every so often, on a thread of its own: no sweep waits for it.
+
+    It must be bounded, and safe beside the first pass of the next scheduler.
+    """
 
     every_seconds: float
     work: Callable[[], object]
@@ -56,17 +62,47 @@ class Chore:
 
 
 def serve(sweep_seconds: float, grace_seconds: float, stopping: threading.Event, chores: Sequence[Chore] = ()) -> None:
-    """Sweep every `sweep_seconds` while this process holds the lock, until told to stop."""
+    """Sweep every `sweep_seconds`, and when a lease ends, while this process holds the lock, until told to stop."""
+    leading = threading.Event()
+    side = threading.Thread(target=_do_chores, args=(chores, sweep_seconds, leading, stopping), name="chores")
+    side.daemon = True
+    side.start()
     while not stopping.is_set():
+        until = time.monotonic() + sweep_seconds
         try:
             if _is_leader():
+                leading.set()
                 _count(sweep(grace_seconds))
-                for chore in chores:
-                    chore.run_if_due()
+                until = min(until, time.monotonic() + _seconds_to_lease_end())
+            else:
+                leading.clear()
         except (DatabaseError, redis.RedisError, OSError):
+            leading.clear()
             log.exception("sweep failed; trying again")
             database.end_session()
-        stopping.wait(sweep_seconds)
+        stopping.wait(max(until - time.monotonic(), SHORTEST_PAUSE))
+    side.join(CHORE_SECONDS)
+
+
+def _do_chores(
+    chores: Sequence[Chore], every_seconds: float, leading: threading.Event, stopping: threading.Event
+) -> None:
+    while not stopping.wait(every_seconds):
+        for chore in chores:
+            if stopping.is_set() or not leading.is_set():
+                break
+            try:
+                chore.run_if_due()
+            except (DatabaseError, redis.RedisError, OSError):
+                log.exception("a chore failed; it is tried again when it is due")
+                database.discard_connection()
+        database.release_connection()
+
+
+def _seconds_to_lease_end() -> float:
+    """Ask when the next lease ends. A living worker will have renewed it; a dead one's call is then found at once."""
+    seconds = database.call("SELECT toolsys_next_lease_end()", ())[0][0]
+    return float("inf") if seconds is None else float(seconds)
 
 
 def _is_leader() -> bool:

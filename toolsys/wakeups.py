@@ -14,6 +14,7 @@ from typing import Final
 
 import redis
 
+from toolsys import valkey
 from toolsys.queue import call_queue
 
 log = logging.getLogger("toolsys.wakeups")
@@ -31,7 +32,7 @@ def step_key(run_id: object, step_number: int) -> str:
 def wake(key: str) -> None:
     """Tell every process that something about `key` has been committed."""
     try:
-        call_queue().connection.publish(CHANNEL, key)
+        valkey.command(call_queue().connection.connection_pool, "PUBLISH", CHANNEL, key)
     except redis.RedisError:
         log.warning("could not publish a wake-up; waiters will look by themselves")
 

@@ -22,13 +22,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from mcpcatalog import metrics
 from mcpcatalog.remote import (
+    Advertised,
     CallResult,
     CallSpec,
     Catalog,
     Closing,
     Effect,
-    InputRequired,
-    ProtocolViolation,
     RemoteError,
     RequestTimeout,
     ResponseTooLarge,
@@ -36,12 +35,13 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.sdk import errors, listing
+from mcpcatalog.sdk import answers, errors, listing, surfaces
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
+from toolsys.departure import may_leave
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +99,7 @@ class Connection:
         self.has_changed = False
         self.is_renewed = False
         self.declared: Mapping[str, str] | None = None
+        self.advertised: Advertised | None = None
         self.connected_in_seconds = 0.0
         self._is_retired = False
         self._owner: asyncio.Task[None] | None = None
@@ -280,7 +281,8 @@ class Connection:
 
     async def discover(self) -> Catalog:
         """List the tools. Raises: RemoteError."""
-        tools, rejected = await listing.list_tools(self._tools_page, checks_headers=self._is_modern_http)
+        pages = surfaces.pages(self._listing, mcp_types.ListToolsRequest)
+        tools, rejected = await listing.list_tools(pages, checks_headers=self._is_modern_http)
         session = self._session
         if session is None:
             raise ServerUnreachable("the connection ended", effect="not_applied")
@@ -292,10 +294,18 @@ class Connection:
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
         )  # fmt: skip
 
-    async def _tools_page(self, cursor: str | None) -> dict[str, Any]:
-        params = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        request = mcp_types.ListToolsRequest(params=params)
+    async def _listing(self, request: Any) -> dict[str, Any]:
         return await self._request(request, self._timeouts.request, CallRecord())
+
+    async def list_resources(self) -> Advertised:
+        """Raises: RemoteError."""
+        return await surfaces.list_resources(self._listing)
+
+    async def read_resource(self, uri: str, timeout_seconds: float, meta: Mapping[str, Any]) -> CallResult:
+        """Send one resources/read, once. Raises: RemoteError."""
+        return await surfaces.read_resource(
+            lambda request: self._request(request, timeout_seconds, CallRecord()), uri, meta
+        )
 
     async def call(self, spec: CallSpec) -> CallResult:
         """Send one tools/call, once. Raises: RemoteError."""
@@ -306,7 +316,7 @@ class Connection:
             {"name": spec.tool, "arguments": spec.arguments, "_meta": dict(spec.meta) or None}
         )
         request = mcp_types.CallToolRequest(params=params)
-        return result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
+        return answers.result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
 
     async def _request(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
         begun, outcome = self._loop.time(), metrics.CANCELLED
@@ -324,6 +334,8 @@ class Connection:
         session = self._session
         if session is None or not self.is_alive:
             raise ServerUnreachable("the connection ended", effect="not_applied")
+        if not may_leave():
+            raise ServerUnreachable("the lease had passed", effect="not_applied")
         if self.config.transport is Transport.STDIO:
             record.was_sent = True  # a pipe does not tell how much of a line was read
         task = self._loop.create_task(_send(session, request, seconds, record))
@@ -377,21 +389,3 @@ async def _send(session: ClientSession, request: Any, seconds: float, record: Ca
         if record.raw is None:
             raise
         return record.raw
-
-
-def result_of(raw: dict[str, Any]) -> CallResult:
-    """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
-    kind = raw.get("resultType", "complete")
-    if kind != "complete":
-        refused = InputRequired if kind == "input_required" else ProtocolViolation
-        raise refused(f"result of type {str(kind)[:40]!r}")
-    content = raw.get("content", [])
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise ProtocolViolation("content is not a list of objects")
-    structured = raw.get("structuredContent")
-    is_error = raw.get("isError") is True
-    effect: Effect = "applied"
-    if is_error:
-        proof = isinstance(structured, dict) and structured.get("effect_status") == "not_applied"
-        effect = "not_applied" if proof else "unknown"
-    return CallResult(is_error, tuple(content), structured, effect)

@@ -1,7 +1,7 @@
-"""Reading a server's tool list: raw pages, bounded, and one bad declaration costs only itself.
+"""Reading a server's lists: raw pages, bounded, and one bad declaration costs only itself.
 
-Shape only; whether a declaration makes a usable tool is decided in `mcpcatalog.mapping`. Only `mcpcatalog.sdk`
-imports it.
+The tools have to be whole; of resources and prompts a part is taken where there is too much. Shape only; whether a
+declaration makes a usable tool is decided in `mcpcatalog.mapping`. Only `mcpcatalog.sdk` imports it.
 """
 
 import json
@@ -14,6 +14,7 @@ from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcpcatalog.remote import ProtocolViolation, RejectedTool, RemoteTool, ResponseTooLarge
 
 type Page = dict[str, Any]
+type PageAt = Callable[[str | None], Awaitable[Page]]
 
 MAXIMUM_PAGES: Final = 50
 MAXIMUM_TOOLS: Final = 1_000
@@ -26,7 +27,7 @@ _CLAIMS: Final = ("title", "outputSchema", "annotations")
 
 
 async def list_tools(
-    page_at: Callable[[str | None], Awaitable[Page]], *, checks_headers: bool
+    page_at: PageAt, *, checks_headers: bool
 ) -> tuple[tuple[RemoteTool, ...], tuple[RejectedTool, ...]]:
     """Return the tools and the declarations that are none.
 
@@ -51,6 +52,32 @@ async def list_tools(
             raise ProtocolViolation("a cursor repeats", effect="not_applied")
         seen.add(cursor)
     raise ProtocolViolation(f"more than {MAXIMUM_PAGES} pages", effect="not_applied")
+
+
+async def list_some(page_at: PageAt, key: str, maximum: int) -> tuple[list[Any], bool]:
+    """Return the first entries of a list, and whether that is all of them.
+
+    Raises: RemoteError; ProtocolViolation for what is no list, and for a cursor that repeats.
+    """
+    found: list[Any] = []
+    received = 0
+    cursor: str | None = None
+    seen: set[str | None] = set()
+    while True:
+        page = await page_at(cursor)
+        entries = page.get(key)
+        if not isinstance(entries, list):
+            raise ProtocolViolation(f"{key} without a list", effect="not_applied")
+        found += entries
+        received += size_of(page)
+        seen.add(cursor)
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or not cursor:
+            return found[:maximum], len(found) <= maximum
+        if cursor in seen:
+            raise ProtocolViolation("a cursor repeats", effect="not_applied")
+        if len(found) >= maximum or received > MAXIMUM_BYTES or len(seen) >= MAXIMUM_PAGES:
+            return found[:maximum], False
 
 
 def _declarations(page: Page) -> list[Any]:

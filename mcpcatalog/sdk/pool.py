@@ -18,6 +18,7 @@ from mcpcatalog.remote import (
     AuthScheme,
     AuthUnsupported,
     Closing,
+    DestinationRefused,
     OutOfConnections,
     ProtocolViolation,
     RemoteError,
@@ -91,6 +92,8 @@ class ConnectionPool:
 
         `connect_seconds` is for who has more patience than the time-out. Raises: RemoteError.
         """
+        if not config.is_permitted:
+            raise DestinationRefused("not where the tenant's servers may be", effect="not_applied")
         key = Key(config.tenant_id, config.server_id, config.fingerprint, "" if config.is_stateless else session)
         found = self._open.get(key)
         if found is not None and found.is_alive:

@@ -26,9 +26,11 @@ from toolsys.domain.calls import (
 )
 from toolsys.domain.repetition import RESTARTS_LIMIT, Alarm
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, PolicyVerdict, RunStatus
+from toolsys.leases import SETTLE_SECONDS
 from toolsys.ports import Case, Clock, Fence, Ids, Limits, Probe
 from toolsys.problems import Problem
 
+SETTLE = timedelta(seconds=SETTLE_SECONDS)
 RUNNING, AUTHORIZED, WAITING = (
     InvocationStatus.RUNNING, InvocationStatus.AUTHORIZED, InvocationStatus.WAITING_FOR_APPROVAL,
 )  # fmt: skip
@@ -289,13 +291,15 @@ class MemoryStore:
         return "held"
 
     def renew(self, claims: Collection[Claim], lease_seconds: float) -> set[UUID]:
-        """The heartbeat's statement: live leases only, and never past the operation deadline."""
+        """The heartbeat's statement: live leases only, until the operation deadline and two seconds past it."""
         now, renewed = self.tables.clock.now(), set()
         for claim in claims:
             row = self.tables.calls[claim.invocation_id]
-            is_in_time = row.operation_deadline is not None and row.operation_deadline > now
-            if row.claim_epoch == claim.epoch and row.has_live_lease(now) and is_in_time:
-                row.lease_expires_at = now + timedelta(seconds=lease_seconds)
+            if row.operation_deadline is None or row.operation_deadline <= now:
+                continue
+            if row.claim_epoch == claim.epoch and row.has_live_lease(now):
+                reach = min(now + timedelta(seconds=lease_seconds), row.operation_deadline + SETTLE)
+                row.lease_expires_at = max(row.lease_expires_at or reach, reach)
                 renewed.add(row.id)
         return renewed
 

@@ -13,7 +13,7 @@ from tests.crash.tools import ABSENT, tool_name
 SETTLE_SECONDS: Final = 0.05
 HELD: Final = frozenset({Scenario.HELD, Scenario.REJECTED, Scenario.EXPIRED, Scenario.WITHDRAWN})
 ROW: Final = """SELECT id, status, reason_code, claim_epoch, effect_sent_at, idempotency_key, run_id, completed_at,
-    artifact_id, lease_expires_at > clock_timestamp() AS is_lease_live
+    artifact_id, lease_expires_at, lease_expires_at > clock_timestamp() AS is_lease_live
     FROM tool_invocations WHERE tenant_id = %s AND call_index = %s"""
 AN_HOUR_AGO: Final = (
     "UPDATE tool_invocations SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
@@ -88,7 +88,7 @@ class Result:
 
     cell: str
     faults: list[str] = field(default_factory=list)
-    recovery_seconds: list[float] = field(default_factory=list)
+    recoveries: list[invariants.Recovery] = field(default_factory=list)
     is_disturbed: bool = False
     seconds: float = 0.0
 
@@ -125,8 +125,8 @@ class Play:
         if result.faults:
             self._abandon()
         if self.row() is not None:
-            result.recovery_seconds = invariants.recovery_seconds(self.lane, self.row()["id"], self.kills)
-            late = invariants.of_recovery(self.lane, result.recovery_seconds)
+            result.recoveries = invariants.recoveries(self.lane, self.row()["id"], self.kills)
+            late = invariants.of_recovery(self.lane, result.recoveries)
             result.is_disturbed = bool(late and not result.faults) or (bool(result.faults) and self._was_disturbed())
             result.faults += late
         if result.faults:
@@ -249,6 +249,8 @@ class Play:
         row = self.row()
         sends = len(self.lane.effects(self.tenant))
         moment = self.lane.kill(point.role.victim, crash.kill)
+        if row is not None and row["status"] == "running":
+            row |= self._lease_of(row)
         self.kills.append(invariants.AtKill(moment, row, sends, point.role.victim))
         if point.scenario is not Scenario.LATE:
             self.lane.open_gate(point)
@@ -260,6 +262,13 @@ class Play:
             time.sleep(SETTLE_SECONDS)
         if point.role.victim is Role.WORKER:
             self._close_next(number + 1)
+
+    def _lease_of(self, row: Any) -> dict[str, Any]:
+        """Return the lease as the dead have left it: it may have been renewed since the row was read."""
+        mine = [
+            each for each in (self.row(),) if each["claim_epoch"] == row["claim_epoch"] and each["lease_expires_at"]
+        ]
+        return {"lease_expires_at": mine[0]["lease_expires_at"]} if mine else {}
 
     def _is_felt(self, number: int) -> bool:
         """Say whether this attempt reached the world, as long as the table let it try at all."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.crash.found import FOUND
+from tests.crash.invariants import TOLERANCE_SECONDS
 from tests.crash.matrix import FOLDER
 from tests.crash.points import GROUPS, POINTS
 from tests.crash.stack import ROOT
@@ -81,16 +82,25 @@ def _row(name: str, points: int, cells: list[dict[str, Any]]) -> str:
 
 
 def _recovery(found: dict[str, Any]) -> list[str]:
-    seconds = sorted(each for cell in found["cells"] for each in cell["recovery_seconds"])
-    bound = found["lease_seconds"] + found["sweep_seconds"]
-    late = sum(each > bound for each in seconds)
-    middle = statistics.median(seconds) if seconds else 0.0
-    last, worst = (seconds[int(len(seconds) * 0.99)], seconds[-1]) if seconds else (0.0, 0.0)
+    every = [each for cell in found["cells"] for each in cell["recoveries"]]
+    lease, sweep = found["lease_seconds"], found["sweep_seconds"]
+    kill, due = ([each[since] for each in every] for since in ("since_kill", "since_due"))
+    late = sum(each > sweep for each in due)
     return [
-        f"Lease {found['lease_seconds']:g} s, sweep every {found['sweep_seconds']:g} s, {found['lanes']} lanes.",
-        f"A killed worker's claim was taken over {len(seconds)} times, after {middle:.2f} s at the median,",
-        f"{last:.2f} s at the 99th percentile, {worst:.2f} s at most; {late} times after more than {bound:g} s.",
+        f"Lease {lease:g} s, sweep every {sweep:g} s, {found['lanes']} lanes. A killed worker's call is due when its",
+        f"lease ends, {lease:g} s after the claim or its last renewal. {len(every)} were claimed again: after the kill",
+        f"{_spread(kill)};",
+        f"after they were due {_spread(due)}, {late} of them",
+        f"later than one sweep. A cell fails more than {sweep + TOLERANCE_SECONDS:g} s after it was due or",
+        f"{lease + sweep + TOLERANCE_SECONDS:g} s after the kill: {TOLERANCE_SECONDS:g} s are for the machine.",
     ]
+
+
+def _spread(seconds: list[float]) -> str:
+    """Say median, 99th percentile and worst."""
+    ordered = sorted(seconds) or [0.0]
+    last = ordered[int(len(ordered) * 0.99)]
+    return f"{statistics.median(ordered):.2f} s at the median, {last:.2f} s at p99, {ordered[-1]:.2f} s at most"
 
 
 def write(found: dict[str, Any], page: Path = PAGE) -> None:

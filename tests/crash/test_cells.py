@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.crash.cell import Cell, Crash, Play, Result
 from tests.crash.expected import Class, Kill
+from tests.crash.matrix import TRIES
 from tests.crash.stack import Timing, lanes
 from tests.servers import WORKER
 from tests.spec.requirements import gate
@@ -26,6 +27,7 @@ CELLS = (
 
 
 @gate("gate.7")
+@gate("recovery.bound")
 def test_a_killed_process_leaves_what_the_table_says(tmp_path: Path) -> None:
     environment = dict(os.environ)
     prefix = f"toolsys_crash_{WORKER}"
@@ -40,9 +42,11 @@ def test_a_killed_process_leaves_what_the_table_says(tmp_path: Path) -> None:
             with lock:
                 lane = free.pop()
             try:
-                result = Play(cell, lane).run()
+                result, left = Play(cell, lane).run(), TRIES - 1
                 # A suite that shares two cores may starve a worker for longer than its lease: play it once more.
-                return Play(cell, lane).run() if result.is_disturbed else result
+                while result.is_disturbed and left:
+                    result, left = Play(cell, lane).run(), left - 1
+                return result
             finally:
                 with lock:
                     free.append(lane)

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.crash import report
 from tests.crash.cell import Result
 from tests.crash.found import FOUND
+from tests.crash.invariants import Recovery
 from tests.crash.points import GROUPS, POINTS
 from tests.crash.selection import full
 
@@ -45,7 +46,7 @@ def test_each_finding_names_a_cell_that_is_played() -> None:
 def test_writing_replaces_the_section_and_leaves_the_rest(tmp_path: Path) -> None:
     page = tmp_path / "reliability.md"
     page.write_text(f"# Title\n\nbefore\n\n{report.BEGIN}\n@@old@@\n{report.END}\n\nafter\n")
-    lines = [Result(cell.name, recovery_seconds=[1.2]).as_line() | {"tries": 1} for cell in full(1)]
+    lines = [Result(cell.name, recoveries=[Recovery(1.2, 0.1)]).as_line() | {"tries": 1} for cell in full(1)]
     lines[0]["faults"] = ["something"]
     found = {
         "commit": "abc", "seed": 1, "selection": "full", "left": 0, "lease_seconds": 1.0, "sweep_seconds": 0.5,

@@ -13,7 +13,7 @@ from tests.integration.test_recovery import Crash, crashing, pass_lease
 from tests.scripted import Scripted, failing
 from tests.spec.requirements import gate
 from tests.workers import WorkerRuntime
-from toolsys import database, services, store
+from toolsys import database, queue, services, store
 from toolsys.builtin.demo import DemoExternalWrite
 from toolsys.domain.calls import Disposition, Progress
 from toolsys.domain.results import TextPart, ToolFailureKind, ToolResult
@@ -154,6 +154,32 @@ def test_what_time_does_not_mend_is_not_tried_again(acme: Tenancy, worker: Runti
     assert (ended.outcome_status, ended.reason_code) == (OutcomeStatus.UNAVAILABLE, code)
 
 
+def rings_for(tenancy: Tenancy, call: Disposition) -> int:
+    return queue.call_queue().job_ids.count(queue.bell_id("call", tenancy.id, call.invocation_id, 0))
+
+
+@gate("attempts.bounded")
+@pytest.mark.parametrize("wait", [0.0, 20.0])
+def test_who_gives_a_call_back_rings_where_the_next_attempt_waits_for_nothing(
+    acme: Tenancy, worker: Runtime, wait: float
+) -> None:
+    tool = Scripted.echo(failing(ToolFailureKind.UPSTREAM_ERROR, "tool.rate_limited", wait), DONE)
+    (call,) = acme.propose(("demo.echo", {"text": "x"}))
+    before, limits = rings_for(acme, call), replace(worker.limits, retry_base_seconds=0.0)
+    (given,) = acme.work(replace(tool.installed_in(worker), limits=limits), call)
+    due = (Progress.RELEASED, 1) if wait == 0 else (Progress.IN_FLIGHT, 0)
+    assert (given.state, rings_for(acme, call) - before) == due
+
+
+@gate("attempts.bounded")
+def test_a_call_of_a_group_that_is_given_back_is_rung_for_too(acme: Tenancy, worker: Runtime) -> None:
+    tool = Scripted.echo(failing(ToolFailureKind.UPSTREAM_ERROR, "tool.rate_limited", 0.0), DONE)
+    begun = acme.propose(*(("demo.echo", {"text": str(n)}) for n in range(3)))
+    before, limits = rings_for(acme, begun[1]), replace(worker.limits, retry_base_seconds=0.0)
+    (given,) = acme.work(replace(tool.installed_in(worker), limits=limits), begun[1])
+    assert (given.state, rings_for(acme, begun[1]) - before) == (Progress.RELEASED, 1)
+
+
 @gate("worker.drain")
 def test_a_draining_worker_gives_back_what_it_has_not_sent(acme: Tenancy, worker: Runtime) -> None:
     stopping = WorkerRuntime()
@@ -161,7 +187,9 @@ def test_a_draining_worker_gives_back_what_it_has_not_sent(acme: Tenancy, worker
         stopping.execution.drain()
         tool = Scripted.write(DONE)
         held = approved_write(acme)
-        assert acme.work(tool.installed_in(stopping.runtime), held)[0].state is Progress.IN_FLIGHT
+        before = rings_for(acme, held)
+        assert acme.work(tool.installed_in(stopping.runtime), held)[0].state is Progress.RELEASED
+        assert rings_for(acme, held) == before + 1, "another worker is told at once, not by the next sweep"
     finally:
         stopping.close()
     given = row_of(acme, held)

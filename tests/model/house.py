@@ -136,7 +136,7 @@ class ModelKeeper(LeaseKeeper):
         renewed = self._store.renew([each.claim for each in held], LEASE)
         for each in held:
             if each.claim.invocation_id in renewed:
-                each.live_until = before + LEASE
+                each.renewed(before)
             elif self._clock.boottime() > each.live_until:
                 each.is_cancelled = True
 
@@ -306,7 +306,8 @@ class House:
         for call in calls:
             disposition = self._run(call, runtime)
             self.dispositions.append(disposition)
-            if disposition.state is Progress.HANDED_OFF and not disposition.is_replay:
+            is_begun = disposition.state in {Progress.HANDED_OFF, Progress.RELEASED}
+            if is_begun and not disposition.is_replay:
                 self.bell.append(("call", disposition.invocation_id))
             if not disposition.is_settled:
                 return

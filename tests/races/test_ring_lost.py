@@ -22,8 +22,9 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Valkey takes nothing."""
 
     class Away:
-        def rpush(self, *_arguments: Any) -> None:
-            raise redis.ConnectionError("away")
+        connection_pool = redis.ConnectionPool(
+            connection_class=redis.UnixDomainSocketConnection, path="/nowhere", retry=None
+        )
 
     class Queue:
         key = "away"

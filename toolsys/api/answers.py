@@ -63,6 +63,13 @@ ANSWERS: Final[dict[str, Schema]] = {
             "reason_code": TEXT, "rule": MAYBE_TEXT, "is_held": FLAG, "seats": {"type": "array", "items": TEXT},
         })},
     }),
+    "Explanation": _object({
+        "invocation_id": ID, "name": TEXT, "status": TEXT, "reason_code": MAYBE_TEXT, "message": TEXT,
+        "steps": {"type": "array", "minItems": 14, "maxItems": 14, "items": _object({
+            "number": {"type": "integer"}, "name": TEXT, "times": {"type": "integer"}, "saw": TEXT, "decided": TEXT,
+            "is_deciding": FLAG,
+        })},
+    }),
     "StepOrDryRun": {"anyOf": [{"$ref": "#/components/schemas/Step"}, {"$ref": "#/components/schemas/DryRun"}]},
     "Run": _object({
         "id": ID, "session_id": ID, "status": {"type": "string", "enum": [status.value for status in RunStatus]},

@@ -231,10 +231,14 @@ class Retry:
 
 
 class Progress(StrEnum):
-    """How far one entry into the pipeline brought a call. Only `settled` is an end."""
+    """How far one entry into the pipeline brought a call. Only `settled` is an end.
+
+    `handed_off` and `released` ask for a ring: what is committed waits for nothing but somebody to go on with it.
+    """
 
     SETTLED = "settled"
     HANDED_OFF = "handed_off"
+    RELEASED = "released"
     HELD = "held"
     IN_FLIGHT = "in_flight"
     SUSPENDED = "suspended"

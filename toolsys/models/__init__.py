@@ -3,6 +3,7 @@
 from toolsys.models.agents import Agent, AgentSession, Run, RunStep
 from toolsys.models.credentials import Credential, CredentialVersion
 from toolsys.models.decisions import ApprovalRequest, PolicyDecision
+from toolsys.models.destinations import EgressAllowance
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
 from toolsys.models.people import ApiKey, Membership, Principal
 from toolsys.models.resolutions import Resolution, UncertainResolution, WorkerProof
@@ -16,6 +17,7 @@ __all__ = [
     "Artifact",
     "Credential",
     "CredentialVersion",
+    "EgressAllowance",
     "Invocation",
     "InvocationPayload",
     "Membership",

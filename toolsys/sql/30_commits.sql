@@ -208,14 +208,17 @@ BEGIN
     RETURN CASE WHEN FOUND THEN 'held' ELSE 'lost' END;
 END $$;
 
--- The heartbeat: renews live leases only, and never past the operation deadline.
+-- The heartbeat: renews live leases only, until the operation deadline. What ends at the deadline is recorded after it:
+-- a renewal reaches two seconds past it for that, or each timed-out call would meet a sweep of its own lease.
 CREATE OR REPLACE FUNCTION toolsys_renew(p_tenant text, p_ids uuid[], p_epochs int[], p_lease float)
 RETURNS SETOF uuid LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     RETURN QUERY
-    UPDATE tool_invocations i SET lease_expires_at = clock_timestamp() + make_interval(secs => p_lease)
+    UPDATE tool_invocations i
+    SET lease_expires_at = greatest(i.lease_expires_at, least(
+        clock_timestamp() + make_interval(secs => p_lease), i.operation_deadline + interval '2 seconds'))
     FROM unnest(p_ids, p_epochs) AS held(id, epoch)
     WHERE i.tenant_id = p_tenant AND i.id = held.id AND i.claim_epoch = held.epoch AND i.status = 'running'
       AND i.lease_expires_at > clock_timestamp() AND i.operation_deadline > clock_timestamp()

@@ -56,10 +56,19 @@ BEGIN
     ORDER BY s.created_at LIMIT p_limit;
 END $$;
 
+-- When the next lease ends, in seconds; null where nothing runs. A sweep at that moment finds a dead worker's call as
+-- early as it may be found. Living workers renew long before, so that it costs a few sweeps a lease.
+CREATE OR REPLACE FUNCTION toolsys_next_lease_end() RETURNS float LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+    SELECT extract(epoch FROM min(i.lease_expires_at) - clock_timestamp())::float FROM public.tool_invocations i
+    WHERE i.status = 'running' AND i.lease_expires_at > clock_timestamp()
+$$;
+
 ALTER FUNCTION toolsys_find_api_key(text, text) OWNER TO toolsys_definer;
 ALTER FUNCTION toolsys_find_memberships(bigint) OWNER TO toolsys_definer;
 ALTER FUNCTION toolsys_sweep(int, float) OWNER TO toolsys_definer;
-REVOKE ALL ON FUNCTION toolsys_find_api_key(text, text), toolsys_find_memberships(bigint), toolsys_sweep(int, float)
-    FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION toolsys_find_api_key(text, text), toolsys_find_memberships(bigint), toolsys_sweep(int, float)
-    TO toolsys_app, toolsys_operator;
+ALTER FUNCTION toolsys_next_lease_end() OWNER TO toolsys_definer;
+REVOKE ALL ON FUNCTION toolsys_find_api_key(text, text), toolsys_find_memberships(bigint), toolsys_sweep(int, float),
+    toolsys_next_lease_end() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION toolsys_find_api_key(text, text), toolsys_find_memberships(bigint), toolsys_sweep(int, float),
+    toolsys_next_lease_end() TO toolsys_app, toolsys_operator;

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import wiring
+from config import metrics, wiring
 from config.checks import require_safe_database
 from toolsys import queue
 from toolsys.execution import LoopThread, WorkerExecution
@@ -19,6 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         require_safe_database()
+        metrics.listen()
         loop = LoopThread()
         keeper = LeaseKeeper(wiring.SystemClock(), settings.TOOLSYS.lease_seconds)
         keeper.start()

@@ -1,7 +1,7 @@
 """The contract's world in memory."""
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from tests.contract.memory_store import MemoryStore
@@ -78,6 +78,12 @@ class MemoryWorld:
 
     def pass_operation_deadline(self, row_id: UUID) -> None:
         self.tables.calls[row_id].operation_deadline = self.clock.now() - DAY
+
+    def end_soon(self, row_id: UUID, seconds: float) -> datetime:
+        row = self.tables.calls[row_id]
+        row.operation_deadline = self.clock.now() + timedelta(seconds=seconds)
+        row.lease_expires_at = self.clock.now() + timedelta(seconds=seconds / 2)
+        return row.operation_deadline
 
     def pass_dispatch(self, row_id: UUID) -> None:
         self.tables.calls[row_id].dispatch_after = self.clock.now() - DAY

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import F
@@ -74,6 +74,13 @@ class SqlWorld:
 
     def pass_operation_deadline(self, row_id: UUID) -> None:
         self._change(row_id, operation_deadline=timezone.now() - DAY)
+
+    def end_soon(self, row_id: UUID, seconds: float) -> datetime:
+        deadline = timezone.now() + timedelta(seconds=seconds)
+        self._change(
+            row_id, operation_deadline=deadline, lease_expires_at=timezone.now() + timedelta(seconds=seconds / 2)
+        )
+        return deadline
 
     def pass_dispatch(self, row_id: UUID) -> None:
         self._change(row_id, dispatch_after=timezone.now() - DAY)

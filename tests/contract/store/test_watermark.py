@@ -1,6 +1,7 @@
 """The fence, the heartbeat and giving back: what a claim may still do once something has changed."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Claim, Retry
 from toolsys.domain.states import InvocationStatus
+from toolsys.leases import SETTLE_SECONDS
 from toolsys.ports import Case, Fence
 
 
@@ -101,6 +103,25 @@ def test_a_passed_lease_is_not_renewed(world: World, claim: Claim) -> None:
 def test_no_lease_is_renewed_past_the_operation_deadline(world: World, claim: Claim) -> None:
     world.pass_operation_deadline(claim.invocation_id)
     assert world.renew([claim]) == set()
+
+
+def test_a_renewal_reaches_past_the_operation_deadline_only_as_far_as_recording_takes(
+    world: World, claim: Claim
+) -> None:
+    deadline = world.end_soon(claim.invocation_id, 20.0)
+    assert world.renew([claim]) == {claim.invocation_id}
+    assert world.seen(claim.invocation_id).lease_expires_at == deadline + timedelta(seconds=SETTLE_SECONDS)
+
+
+def test_a_renewal_takes_nothing_away_from_a_lease(world: World, claim: Claim) -> None:
+    """The claim's own lease may be longer than its tool's time: its result has that long to be stored."""
+    before = world.seen(claim.invocation_id).lease_expires_at
+    deadline = world.seen(claim.invocation_id).operation_deadline
+    assert before is not None
+    assert deadline is not None
+    assert before > deadline + timedelta(seconds=SETTLE_SECONDS)
+    assert world.renew([claim]) == {claim.invocation_id}
+    assert world.seen(claim.invocation_id).lease_expires_at == before
 
 
 def test_a_lost_claim_renews_nothing_of_its_successor(world: World, case: Case, claim: Claim) -> None:

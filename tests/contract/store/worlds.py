@@ -59,6 +59,9 @@ class World(Protocol):
 
     def pass_operation_deadline(self, row_id: UUID) -> None: ...
 
+    def end_soon(self, row_id: UUID, seconds: float) -> datetime:
+        """Let the operation deadline be that far away, and the lease end before it; return the deadline."""
+
     def pass_dispatch(self, row_id: UUID) -> None: ...
 
     def pass_expiry(self, row_id: UUID) -> None: ...

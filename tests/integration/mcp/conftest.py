@@ -24,6 +24,7 @@ from mcpcatalog.sdk.pool import ConnectionPool, PoolLimits
 from tests.factories import Tenancy
 from tests.integration.mcp.guarded import Guarded, Peer
 from tests.integration.mcp.misbehaving import Misbehaving
+from tests.integration.mcp.offering import ANY, Offer, Offering
 from toolsys import services as platform
 from toolsys.domain.context import SecretValue
 from toolsys.egress import EgressPolicy, policy_for
@@ -185,6 +186,23 @@ class Doors:
         )  # fmt: skip
 
 
+@dataclass
+class Market:
+    """The server, listening; each offer has a name of its own."""
+
+    app: Offering
+    port: int
+
+    def offer(self, tools: list[Any] | None = None, **capabilities: Any) -> tuple[str, Offer]:
+        name = f"o{len(self.app.offers)}"
+        listed = [{"name": "t", "description": "d", "inputSchema": ANY}] if tools is None else tools
+        self.app.offers[name] = Offer({"tools/list": {"tools": listed}}, {"tools": {}, **capabilities})
+        return name, self.app.offers[name]
+
+    def at(self, name: str, tenant_id: str = "acme", era: str = "modern", **changes: Any) -> ServerConfig:
+        return ServerConfig(tenant_id, name, Transport.HTTP, f"http://127.0.0.1:{self.port}/{era}/{name}", **changes)
+
+
 @pytest.fixture(scope="session")
 def web() -> Iterator[Web]:
     app = Misbehaving()
@@ -197,6 +215,13 @@ def doors() -> Iterator[Doors]:
     app = Guarded()
     with listening(app) as port:
         yield Doors(app, port)
+
+
+@pytest.fixture(scope="session")
+def market() -> Iterator[Market]:
+    app = Offering()
+    with listening(app) as port:
+        yield Market(app, port)
 
 
 @contextmanager

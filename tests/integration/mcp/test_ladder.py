@@ -86,7 +86,7 @@ def test_one_login_anew_one_more_try_then_never_again(
     assert ended(acme, house, proposed(acme, config, n=1))[0] is OutcomeStatus.SUCCEEDED
     change("two", "two")
     call = proposed(acme, config, n=2)
-    assert acme.work(house.runtime, call)[0].state is Progress.IN_FLIGHT, "held, not failed"
+    assert acme.work(house.runtime, call)[0].state is Progress.RELEASED, "held, not failed"
     assert keys_of(peer) == ["one", "one"]
     assert ended(acme, house, call)[0] is OutcomeStatus.SUCCEEDED
     assert keys_of(peer) == ["one", "one", "two"]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from django.db import migrations
 
-ENABLED = (Path(__file__).parent.parent / "sql" / "40_enabled.sql").read_text()
+ENABLED = (Path(__file__).parent.parent / "sql" / "50_enabled.sql").read_text()
 
 
 class Migration(migrations.Migration):
-    dependencies = [("mcpcatalog", "0005_routes")]
+    dependencies = [("mcpcatalog", "0009_allow_known_servers")]
 
     operations = [
         # The definer role owns the function: it may create it here, and keeps no right to create anything else.

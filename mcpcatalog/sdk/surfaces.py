@@ -1,0 +1,66 @@
+"""What a server offers besides tools: lists of resources and prompts, and the reading of one resource.
+
+Each function asks through the connection's own bounded request. Only `mcpcatalog.sdk` imports it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import mcp_types
+
+from mcpcatalog import resources
+from mcpcatalog.remote import Advertised, CallResult, InputRequired, ProtocolViolation, UpstreamError
+from mcpcatalog.sdk import listing
+
+MAXIMUM_RESOURCES: Final = 1_000
+MAXIMUM_TEMPLATES: Final = 200
+
+type Ask = Callable[[Any], Awaitable[dict[str, Any]]]
+
+
+def pages(ask: Ask, kind: Callable[..., Any]) -> listing.PageAt:
+    """Return the way to one page of a list at a time."""
+
+    async def page_at(cursor: str | None) -> dict[str, Any]:
+        return await ask(kind(params=mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None))
+
+    return page_at
+
+
+async def list_resources(ask: Ask) -> Advertised:
+    """List what may be read, templates included; a server that has none need not know the method.
+
+    Raises: RemoteError.
+    """
+    found, is_whole = await listing.list_some(
+        pages(ask, mcp_types.ListResourcesRequest), "resources", MAXIMUM_RESOURCES
+    )
+    templates: list[Any] = []
+    with suppress(UpstreamError):
+        templates, are_whole = await listing.list_some(
+            pages(ask, mcp_types.ListResourceTemplatesRequest), "resourceTemplates", MAXIMUM_TEMPLATES
+        )
+        is_whole = is_whole and are_whole
+    usable = (tuple(resources.usable(found, "uri")), tuple(resources.usable(templates, "uriTemplate")))
+    return Advertised(*usable, is_whole)
+
+
+async def read_resource(ask: Ask, uri: str, meta: Mapping[str, Any]) -> CallResult:
+    """Send one resources/read, once; its contents come as embedded resources do. Raises: RemoteError."""
+    params = mcp_types.ReadResourceRequestParams.model_validate({"uri": uri, "_meta": dict(meta) or None})
+    raw = await ask(mcp_types.ReadResourceRequest(params=params))
+    require_complete(raw)
+    contents = raw.get("contents", [])
+    if not isinstance(contents, list) or not all(isinstance(item, dict) for item in contents):
+        raise ProtocolViolation("contents is not a list of objects")
+    blocks = tuple({"type": "resource", "resource": item} for item in contents)
+    return CallResult(is_error=False, content=blocks, structured=None, effect="applied")
+
+
+def require_complete(raw: dict[str, Any]) -> None:
+    """Raises: InputRequired, ProtocolViolation."""
+    kind = raw.get("resultType", "complete")
+    if kind != "complete":
+        refused = InputRequired if kind == "input_required" else ProtocolViolation
+        raise refused(f"result of type {str(kind)[:40]!r}")

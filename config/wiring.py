@@ -17,7 +17,7 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.gate import RuleGate, SeatDesk
-from approvals.policy_selectors import Rulesets
+from approvals.policy_selectors import Rulesets, usable_grants
 from config.metrics import MeteredEgress
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
@@ -154,7 +154,7 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     runtime = Runtime(
         store=SqlStore(sealer, clock, ids, bounds, crash_probe, worker_name()),
         registry=registry,
-        policy=RuleGate(rulesets),
+        policy=RuleGate(rulesets, usable_grants),
         desk=SeatDesk(rulesets, settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
         sealer=sealer,
         artifacts=StoredArtifacts(artifact_files(), sealer, ids, crash_probe, artifact_bytes()),

@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import mapping, resources, selectors, services
+from mcpcatalog import checking, mapping, resources, selectors, services
+from mcpcatalog.checking import Inspect
+from mcpcatalog.checks import Seen
 from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
 from mcpcatalog.notes import Notes
@@ -76,6 +78,7 @@ class Workbench:
     credentials: Callable[[str], CredentialResolver]
     routes: Routes | None = None
     notes: Notes = field(default_factory=Notes)
+    inspect: Inspect | None = None
 
     def sessions(self) -> set[tuple[str, UUID]]:
         """Return tenant and id of each agent session that something is held for."""
@@ -87,6 +90,12 @@ class Workbench:
         self.run(self.connections.close_session(str(session_id)), CLOSE_SECONDS)
         if self.routes is not None:
             self.routes.release(tenant_id, session_id)
+
+    def look(self, config: ServerConfig) -> Seen:
+        """Watch one connection of its own to a server. Raises: TimeoutError."""
+        assert self.inspect is not None, "a workbench without an inspector is a test's"
+        resolver = self.credentials(config.tenant_id)
+        return self.run(checking.inspected(config, self.inspect, resolver), checking.CHECK_SECONDS - 5.0)
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
@@ -120,9 +129,13 @@ def open_workbench(
     `seconds` are the time-outs connect, request and idle.
     """
     from mcpcatalog.sdk.connection import Timeouts
+    from mcpcatalog.sdk.inspection import inspect
     from mcpcatalog.sdk.pool import ConnectionPool
 
     notes = Notes()
+
+    async def look(config: ServerConfig, resolve: ResolveCredential) -> Seen:
+        return await inspect(config, resolve, policy_for(config), counts)
 
     def changed(config: ServerConfig) -> None:
         notes.later(lambda: services.record_list_changed(config, at=datetime.now(UTC)))
@@ -142,7 +155,7 @@ def open_workbench(
 
         routes = Routes(lease.worker, lease.clock, lease.seconds, on_lost=let_go)
         routes.start()
-    return Workbench(pool, run, credentials, routes, notes)
+    return Workbench(pool, run, credentials, routes, notes, look)
 
 
 class _NoConnections:
@@ -240,6 +253,14 @@ class McpProvider:
         tools = Counter(spec.server_id for spec in pinned if spec.server_id and spec.server_id not in refreshed)
         if tools:
             services.record_pins(tenant_id, session_id, tools)
+
+    def inspect(self, tenant_id: str, key: str) -> None:
+        """Do the check with this id, where a person asked for it. Raises nothing of its own."""
+        if self.workbench is not None:
+            checking.perform(
+                tenant_id, UUID(key), self.workbench.look, commands=self.commands, clock=self.clock,
+                ceiling=self.output_ceiling_bytes,
+            )  # fmt: skip
 
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> McpTool:
         """Return the pinned tool under the live classification and configuration.

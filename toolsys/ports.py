@@ -30,6 +30,7 @@ from toolsys.domain.context import (
     WorkspaceHandle,
 )
 from toolsys.domain.results import ArtifactRef, ToolResult
+from toolsys.domain.seats import Seat
 from toolsys.domain.spec import STRICTEST, Classification, JsonObject, ToolSpec
 from toolsys.domain.trust import TrustLevel
 
@@ -97,6 +98,14 @@ class ToolProvider(Protocol):
         """
 
 
+@runtime_checkable
+class Inspectable(Protocol):
+    """A provider that can show a person, step by step, whether one of its sources can be used."""
+
+    def inspect(self, tenant_id: str, key: str) -> None:
+        """Do the check with this id and record what it came to. Runs in a worker; raises nothing."""
+
+
 class ToolRegistry(Protocol):
     def resolve(self, name: str, facts: Facts) -> Tool | None:
         """Return the pinned tool of the session, or None where the session offers no such name.
@@ -113,7 +122,7 @@ class PolicyGate(Protocol):
 class ApprovalTerms:
     """How a held call is decided: seats, when the decision expires, and how long an approval stays usable."""
 
-    seats: tuple[str, ...]
+    seats: tuple[Seat, ...]
     expires_seconds: float
     consume_seconds: float
 
@@ -222,7 +231,10 @@ class Normalized:
 
 @dataclass(slots=True)
 class Case:
-    """One call on its way through the pipeline. Each step adds what it found; nothing is added twice."""
+    """One call on its way through the pipeline. Each step adds what it found; nothing is added twice.
+
+    `is_recorded`: the store has written this entry's decision, which later commits of the entry do not repeat.
+    """
 
     call: ProposedCall
     facts: Facts
@@ -230,6 +242,7 @@ class Case:
     arguments: JsonObject | None = None
     normalized: Normalized | None = None
     decision: Decision | None = None
+    is_recorded: bool = False
     terms: ApprovalTerms | None = None
     claim: Claim | None = None
     result: ToolResult | None = None

@@ -8,15 +8,14 @@ back: the pool opens another. It implements `remote.RemoteServer` and is used on
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 import mcp_types
-from mcp import ClientSession, MCPError
+from mcp import ClientSession
 from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -28,6 +27,7 @@ from mcpcatalog.remote import (
     Catalog,
     Closing,
     Effect,
+    ProtocolViolation,
     RemoteError,
     RequestTimeout,
     ResponseTooLarge,
@@ -35,7 +35,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.sdk import answers, errors, listing, surfaces
+from mcpcatalog.sdk import answers, errors, handshake, listing, surfaces
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
@@ -51,7 +51,6 @@ CLOSE_SECONDS: Final = 5.0
 _RAW: Final = TypeAdapter(dict[str, Any])
 _CLIENT: Final = mcp_types.Implementation(name="toolsys", version="0.1")
 
-type Handshake = Callable[[], Awaitable[Any]]
 type OpenStreams = Callable[[Child], contextlib.AbstractAsyncContextManager[Any]]
 
 
@@ -88,6 +87,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._stop = asyncio.Event()
+        self._forced: asyncio.Future[None] = self._loop.create_future()
         self._scope = anyio.CancelScope()
         self._record = CallRecord(is_connecting=True)
         self._child = Child()
@@ -101,7 +101,7 @@ class Connection:
         self.declared: Mapping[str, str] | None = None
         self.advertised: Advertised | None = None
         self.connected_in_seconds = 0.0
-        self._is_retired = False
+        self._is_retired = self._is_flooded = False
         self._owner: asyncio.Task[None] | None = None
 
     # -- life
@@ -163,10 +163,17 @@ class Connection:
         """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
         self._session = None
         self._stop.set()
+        if not self._forced.done():
+            self._forced.set_result(None)
         for task in self._sent:
             task.cancel()
         self._child.kill()
         self._scope.cancel()
+
+    def _give_up_flooded(self) -> None:
+        if not self._is_flooded:
+            self._is_flooded = True
+            self.force_close()
 
     async def _own(self) -> None:
         CALL.set(self._record)
@@ -174,12 +181,17 @@ class Connection:
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
             async with self._open_streams(self._child) as (read, write):
-                dispatcher = TappedDispatcher(read, write, on_closed=self._stream_ended)
+                is_pipe = self.config.transport is Transport.STDIO
+                dispatcher = TappedDispatcher(
+                    read, write, is_pipe=is_pipe, on_closed=self._stream_ended, on_flood=self._give_up_flooded
+                )
                 async with ClientSession(
                     dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
                     read_timeout_seconds=self._timeouts.request,
                 ) as session:  # fmt: skip
-                    await self._negotiate(session)
+                    await handshake.negotiate(
+                        session, self._record, self._hint, self._timeouts.probe, self._stop.is_set
+                    )
                     self._scope.deadline = float("inf")
                     self._serve(session)
                     await self._wait_until_unused()
@@ -228,33 +240,6 @@ class Connection:
             self.has_changed = True
             self._on_list_changed(self.config)
 
-    # -- handshake
-
-    async def _negotiate(self, session: ClientSession) -> None:
-        """Try both eras, the one that worked last first."""
-        ways = [session.discover, session.initialize]
-        if self._hint and self._hint not in MODERN_PROTOCOL_VERSIONS:
-            ways.reverse()
-        try:
-            with anyio.fail_after(self._timeouts.probe):
-                await ways[0]()
-        except (MCPError, TimeoutError, ValidationError, RuntimeError):
-            # Only an answer says something about the era: not a broken network, and not a refused login.
-            if self._record.failure is not None or self._record.status in {401, 403} or self._stop.is_set():
-                raise
-            self._record.begin_attempt()
-            await self._second_try(*ways)
-
-    async def _second_try(self, first: Handshake, second: Handshake) -> None:
-        """Shake hands the other way; a server that says it speaks the first was only slow to start."""
-        try:
-            await second()
-        except MCPError as error:
-            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-                raise
-            self._record.begin_attempt()
-            await first()
-
     @property
     def _is_modern_http(self) -> bool:
         return self._revision in MODERN_PROTOCOL_VERSIONS and self.config.transport is Transport.HTTP
@@ -295,7 +280,16 @@ class Connection:
         )  # fmt: skip
 
     async def _listing(self, request: Any) -> dict[str, Any]:
-        return await self._request(request, self._timeouts.request, CallRecord())
+        """Ask for a page. Nothing of a call is sent: what goes wrong here was felt by nobody."""
+        try:
+            page = await self._request(request, self._timeouts.request, CallRecord())
+            surfaces.require_complete(page)
+        except RequestTimeout as error:
+            raise ServerUnreachable("no list in time", effect="not_applied") from error
+        except RemoteError as error:
+            error.effect = "not_applied"
+            raise
+        return page
 
     async def list_resources(self) -> Advertised:
         """Raises: RemoteError."""
@@ -343,8 +337,10 @@ class Connection:
         task.add_done_callback(self._answered)
         watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self._give_up)
         try:
-            # Not awaited directly: a cancelled caller must not wait for the SDK's courtesy message.
-            await asyncio.wait({task})
+            # Not awaited directly: neither a cancelled caller nor one whose connection was given up must wait for the
+            # SDK's courtesy message.
+            ends: set[asyncio.Future[Any]] = {task, self._forced}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             raise
@@ -363,7 +359,9 @@ class Connection:
 
     def _outcome(self, task: asyncio.Task[dict[str, Any]], record: CallRecord, overdue: bool) -> dict[str, Any]:
         effect: Effect = "unknown" if record.was_sent else "not_applied"
-        if task.cancelled():
+        if self._is_flooded:
+            raise ProtocolViolation("more messages than anybody asked for", effect=effect)
+        if not task.done() or task.cancelled():
             kind = RequestTimeout if overdue else ServerUnreachable
             raise kind("the connection was given up", effect=effect)
         error = task.exception()
@@ -373,7 +371,7 @@ class Connection:
         mapped = scrub_error(errors.of_call(error, record), self._secrets)
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
-        if record.status == 404:  # what a 401 means is the ladder's to say
+        if record.status == 404 and record.has_session:  # what a 401 means is the ladder's to say
             self.retire()
         raise mapped from error
 

@@ -2,7 +2,7 @@
 
 from toolsys.models.agents import Agent, AgentSession, Run, RunStep
 from toolsys.models.credentials import Credential, CredentialVersion
-from toolsys.models.decisions import ApprovalRequest, PolicyDecision
+from toolsys.models.decisions import ApprovalRequest, GrantUse, PolicyDecision, StandingGrant
 from toolsys.models.destinations import EgressAllowance
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
 from toolsys.models.people import ApiKey, Membership, Principal
@@ -18,6 +18,7 @@ __all__ = [
     "Credential",
     "CredentialVersion",
     "EgressAllowance",
+    "GrantUse",
     "Invocation",
     "InvocationPayload",
     "Membership",
@@ -27,6 +28,7 @@ __all__ = [
     "Resolution",
     "Run",
     "RunStep",
+    "StandingGrant",
     "Tenant",
     "ToolEvent",
     "UncertainResolution",

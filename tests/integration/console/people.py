@@ -40,7 +40,9 @@ class Person:
 
 
 def person(*memberships: tuple[Tenancy, Role], signed_in: bool = True, **attributes: Any) -> Person:
-    user = get_user_model().objects.create_user(username=f"user-{uuid.uuid4().hex[:10]}", **attributes)
+    user = get_user_model().objects.create_user(
+        **{"username": f"user-{uuid.uuid4().hex[:10]}", "password": PASSWORD, **attributes}
+    )
     for tenancy, role in memberships:
         give(tenancy, user, role)
     found = Person(user)

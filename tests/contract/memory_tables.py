@@ -195,6 +195,12 @@ class Tables:
         self.emit(self.calls[row_id], f"approval.{request.status}", f"approval.decided:{request.id}")
         return True
 
+    def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
+        """Record what a person found out; the call stays uncertain, and what did not happen alarms no more."""
+        assert self.calls[row_id].status is InvocationStatus.UNCERTAIN
+        if not has_happened:
+            self.not_happened.add(row_id)
+
     def raise_epoch(self) -> None:
         self.authz_epoch += 1
 

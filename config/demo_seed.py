@@ -19,7 +19,7 @@ from config import wiring
 from mcpcatalog import services as mcp
 from mcpcatalog.models import McpServer
 from mcpcatalog.remote import ServerConfig, Transport
-from toolsys import provisioning
+from toolsys import allowances, provisioning
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import Role
 from toolsys.egress import policy_for
@@ -112,7 +112,8 @@ def _register(config: ServerConfig) -> None:
         known = McpServer.objects.using(OPERATOR_ALIAS).filter(tenant_id=config.tenant_id, server_id=config.server_id)
         if known.exists():
             # Ports of the demonstration's own server may differ from start to start.
-            known.exclude(endpoint=config.endpoint).update(endpoint=config.endpoint)
+            if known.exclude(endpoint=config.endpoint).update(endpoint=config.endpoint):
+                allowances.allow(config.tenant_id, config.endpoint, user=None, using=OPERATOR_ALIAS)
             return
     is_http = config.transport is Transport.HTTP
     mcp.register_server(

@@ -113,6 +113,7 @@ class Stage:
         approvals.decide(
             tenant_id=self.acme.tenant_id, request_id=UUID(answer.call["approval_id"]), user=self.acme.approver,
             is_approval=True, note="approved in the demonstration", digest=self.digest_of(answer),
+            is_reauthenticated=True,
         )  # fmt: skip
 
 

@@ -314,9 +314,20 @@ _FAULTS: Final = (
     Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
 )
 
+_MCP_ADMINISTRATION: Final = (
+    Requirement("mcp.classified_by_operators", "TS Mapping", "Only operators say what a server is believed to do."),
+    Requirement("mcp.overrides", "DESIGN §7", "A tenant's word tightens; the operators' holds for what they saw."),
+    Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
+    Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
+    Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),
+)
+
 REQUIREMENTS: Final = {
-    row.id: row for row in (*_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API, *_EGRESS, *_FAULTS)
-}
+    row.id: row
+    for row in (
+        *_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API, *_EGRESS, *_FAULTS, *_MCP_ADMINISTRATION,
+    )
+}  # fmt: skip
 
 
 def gate[F: Callable[..., object]](*identifiers: str) -> Callable[[F], F]:

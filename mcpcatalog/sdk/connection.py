@@ -27,6 +27,7 @@ from mcpcatalog.remote import (
     Catalog,
     Effect,
     ProtocolViolation,
+    RemoteError,
     RequestTimeout,
     ResponseTooLarge,
     ServerConfig,
@@ -83,6 +84,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._stop = asyncio.Event()
+        self._forced: asyncio.Future[None] = self._loop.create_future()
         self._scope = anyio.CancelScope()
         self._record = CallRecord(is_connecting=True)
         self._child = Child()
@@ -95,7 +97,7 @@ class Connection:
         self.declared: Mapping[str, str] | None = None
         self.advertised: Advertised | None = None
         self.connected_in_seconds = 0.0
-        self._is_retired = False
+        self._is_retired = self._is_flooded = False
         self._owner: asyncio.Task[None] | None = None
 
     # -- life
@@ -147,10 +149,17 @@ class Connection:
         """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
         self._session = None
         self._stop.set()
+        if not self._forced.done():
+            self._forced.set_result(None)
         for task in self._sent:
             task.cancel()
         self._child.kill()
         self._scope.cancel()
+
+    def _give_up_flooded(self) -> None:
+        if not self._is_flooded:
+            self._is_flooded = True
+            self.force_close()
 
     async def _own(self) -> None:
         CALL.set(self._record)
@@ -158,7 +167,10 @@ class Connection:
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
             async with self._open_streams(self._child) as (read, write):
-                dispatcher = TappedDispatcher(read, write, on_closed=self._stop.set)
+                is_pipe = self.config.transport is Transport.STDIO
+                dispatcher = TappedDispatcher(
+                    read, write, is_pipe=is_pipe, on_closed=self._stop.set, on_flood=self._give_up_flooded
+                )
                 async with ClientSession(
                     dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
                     read_timeout_seconds=self._timeouts.request,
@@ -270,7 +282,16 @@ class Connection:
         )  # fmt: skip
 
     async def _listing(self, request: Any) -> dict[str, Any]:
-        return await self._request(request, self._timeouts.request, CallRecord())
+        """Ask for a page. Nothing of a call is sent: what goes wrong here was felt by nobody."""
+        try:
+            page = await self._request(request, self._timeouts.request, CallRecord())
+            surfaces.require_complete(page)
+        except RequestTimeout as error:
+            raise ServerUnreachable("no list in time", effect="not_applied") from error
+        except RemoteError as error:
+            error.effect = "not_applied"
+            raise
+        return page
 
     async def list_resources(self) -> Advertised:
         """Raises: RemoteError."""
@@ -306,8 +327,10 @@ class Connection:
         task.add_done_callback(self._answered)
         watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self.force_close)
         try:
-            # Not awaited directly: a cancelled caller must not wait for the SDK's courtesy message.
-            await asyncio.wait({task})
+            # Not awaited directly: neither a cancelled caller nor one whose connection was given up must wait for the
+            # SDK's courtesy message.
+            ends: set[asyncio.Future[Any]] = {task, self._forced}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             raise
@@ -326,7 +349,9 @@ class Connection:
 
     def _outcome(self, task: asyncio.Task[dict[str, Any]], record: CallRecord, overdue: bool) -> dict[str, Any]:
         effect: Effect = "unknown" if record.was_sent else "not_applied"
-        if task.cancelled():
+        if self._is_flooded:
+            raise ProtocolViolation("more messages than anybody asked for", effect=effect)
+        if not task.done() or task.cancelled():
             kind = RequestTimeout if overdue else ServerUnreachable
             raise kind("the connection was given up", effect=effect)
         error = task.exception()
@@ -336,7 +361,7 @@ class Connection:
         mapped = scrub_error(errors.of_call(error, record), self._secrets)
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
-        if record.status == 404:  # what a 401 means is the ladder's to say
+        if record.status == 404 and record.has_session:  # what a 401 means is the ladder's to say
             self.retire()
         raise mapped from error
 

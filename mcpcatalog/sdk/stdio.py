@@ -22,11 +22,15 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from mcpcatalog.sdk.messages import admitted
+
 LAUNCHER: Final = str(Path(__file__).with_name("launch.py"))
 SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 CHUNK_BYTES: Final = 65_536
 STDERR_CHUNKS: Final = 16
 GRACE_SECONDS: Final = 2.0
+# Lines in a row that are no messages: some servers greet people on their standard output, none does so for ever.
+MAXIMUM_NOISE: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -114,6 +118,7 @@ async def _read(process: Process, child: Child, sink: Any, maximum_bytes: int) -
     """Forward whole lines. End of file closes the stream, which is how the session learns of a dead child."""
     assert process.stdout is not None
     pending = bytearray()
+    noise = 0
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with sink:
             while chunk := await process.stdout.read(CHUNK_BYTES):
@@ -121,19 +126,26 @@ async def _read(process: Process, child: Child, sink: Any, maximum_bytes: int) -
                 *lines, rest = pending.split(b"\n")
                 pending = bytearray(rest)
                 if len(pending) > maximum_bytes or any(len(line) > maximum_bytes for line in lines):
+                    noise = MAXIMUM_NOISE
+                for line in lines[: MAXIMUM_NOISE - noise]:
+                    noise = 0 if await _forward(bytes(line), sink) else noise + 1
+                if noise >= MAXIMUM_NOISE:
                     child.overflowed = True
                     child.kill()
                     return
-                for line in lines:
-                    await _forward(bytes(line), sink)
+                # What is here already is read without a pause; a flood may not hold the loop and its deadlines.
+                await asyncio.sleep(0)
 
 
-async def _forward(line: bytes, sink: Any) -> None:
+async def _forward(line: bytes, sink: Any) -> bool:
+    """Say whether it was a message."""
     try:
-        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        found = admitted(line, None)
+        message = jsonrpc_message_adapter.validate_json(found.data if found else line, by_name=False)
     except ValueError:
-        return
+        return False
     await sink.send(SessionMessage(message))
+    return True
 
 
 async def _write(process: Process, source: Any) -> None:

@@ -218,6 +218,13 @@ _OUTPUT: Final = (
     ),
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
+    Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
+    Requirement(
+        "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."
+    ),
+    Requirement(
+        "mcp.messages", "issue 4", "A message is read alike however it is cut, and an answer is its own call's."
+    ),
     Requirement("discovery.singly", "DESIGN §7", "One bad tool is dropped singly; names that collide drop both."),
     Requirement(
         "resources.declared", "TS MCP resources", "Resources are one synthetic tool, an external read at any server."
@@ -309,6 +316,7 @@ _FAULTS: Final = (
     Requirement("faults.b18", "reported fault B18", "A result is never shown as empty text."),
     Requirement("faults.b19", "reported fault B19", "Binary content is an artifact and never cut as text."),
     Requirement("faults.b21", "reported fault B21", "No character stops a result from being kept."),
+    Requirement("faults.b31", "reported fault B31", "An event stream means the same however it is cut and ended."),
     Requirement("faults.b37", "reported fault B37", "A worker is told of what is committed, and of nothing else."),
     Requirement("faults.b39", "reported fault B39", "An identity that a caller gives is visible, plain and bounded."),
     Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
@@ -317,6 +325,9 @@ _FAULTS: Final = (
 _MCP_ADMINISTRATION: Final = (
     Requirement("mcp.classified_by_operators", "TS Mapping", "Only operators say what a server is believed to do."),
     Requirement("mcp.overrides", "DESIGN §7", "A tenant's word tightens; the operators' holds for what they saw."),
+    Requirement(
+        "mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and what to do about it."
+    ),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
     Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
     Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),

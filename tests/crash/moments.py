@@ -132,8 +132,8 @@ def _sweeps(probe: PausingProbe) -> None:
 def _decisions(probe: PausingProbe) -> None:
     record = decisions.record_decision
 
-    def told(request: Any, **named: Any) -> Any:
-        found = record(request, **named)
+    def told(request: Any, *rest: Any, **named: Any) -> Any:
+        found = record(request, *rest, **named)
         probe.reached("decision_uncommitted", request.tenant_id)
         return found
 

@@ -78,6 +78,12 @@ def _host(value: str) -> str:
     return value.lower()
 
 
+def _listen(value: str) -> str:
+    if value and not (value.rpartition(":")[0] and value.rpartition(":")[2].isdecimal()):
+        raise ValueError("must be host:port")
+    return value
+
+
 def _host_name(value: str) -> str:
     if ":" in value:
         raise ValueError("must be host names, without port")
@@ -162,8 +168,21 @@ class Toolsys(BaseSettings):
     # The folder with the files that `file:NAME` credential references name.
     secrets_dir: Path | None = None
 
+    # Who may read /metrics; without it only a machine that serves itself (`plain_http`) shows them.
+    metrics_token: SecretStr = SecretStr("")
+    # host:port where a worker or scheduler shows its metrics.
+    metrics_listen: Annotated[str, AfterValidator(_listen)] = ""
+
     # How long a tenant's HTTP server is taken at its last listing when a session opens.
     mcp_discovery_reuse_seconds: int = Field(300, ge=0)
+    # A handshake; a call, whatever its tool declares; an unused connection.
+    mcp_connect_timeout_seconds: float = Field(10.0, gt=0)
+    mcp_request_timeout_seconds: int = Field(30, ge=1)
+    mcp_idle_timeout_seconds: float = Field(900.0, gt=0)
+    # A worker that starts looks at every server before anybody asks; no attempts: it does not.
+    mcp_warmup_connect_timeout_seconds: float = Field(60.0, gt=0)
+    mcp_warmup_retry_seconds: float = Field(30.0, gt=0)
+    mcp_warmup_attempts: int = Field(5, ge=0)
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Networks = ()
     tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
@@ -201,6 +220,8 @@ class Env(BaseSettings):
     email_starttls: bool = True
     email_from: str = ""
     log_level: str = "INFO"
+    # Where the processes of one machine put their numbers together; read by prometheus_client itself, too.
+    prometheus_multiproc_dir: str = ""
 
 
 def load() -> tuple[Env, Toolsys]:

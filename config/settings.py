@@ -22,6 +22,7 @@ TOOLSYS_WEBHOOK_POLICY = "config.wiring.webhook_policy"
 DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(ENV.csrf_trusted_origins)
+METRICS_DIR = ENV.prometheus_multiproc_dir
 IS_PLAIN_HTTP = DEBUG or TOOLSYS.plain_http
 
 INSTALLED_APPS = [

@@ -21,9 +21,11 @@ from django.urls import reverse
 from approvals.courier import Courier
 from approvals.gate import RuleGate, SeatDesk
 from approvals.policy_selectors import Rulesets, usable_grants
+from config.metrics import MeteredEgress
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
 from mcpcatalog.rules import Rules
+from mcpcatalog.upkeep import Upkeep, Warming
 from toolsys import selectors
 from toolsys.artifacts import DurableFiles, StoredArtifacts
 from toolsys.builtin.artifact_export import ArtifactExport
@@ -105,8 +107,8 @@ def web_fetch(clock: Clock) -> WebFetch:
 
 @cache
 def egress_counts() -> EgressCounts:
-    """How everything that left this process ended; metrics read it."""
-    return EgressCounts()
+    """How everything that left this process ended."""
+    return MeteredEgress()
 
 
 def egress_policy(urls: Iterable[str]) -> EgressPolicy:
@@ -236,6 +238,7 @@ def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
         numbers.global_output_ceiling_bytes,
         workbench,
         numbers.mcp_discovery_reuse_seconds,
+        numbers.mcp_request_timeout_seconds,
     )
 
 
@@ -252,5 +255,18 @@ def open_mcp(loop: LoopThread, worker: str = "") -> Workbench:
 
     `worker` is the name under which others find what this process holds; without one it is the only worker.
     """
-    lease = Lease(worker, SystemClock(), settings.TOOLSYS.lease_seconds) if worker else None
-    return open_workbench(loop.run, credentials().of, egress_of, egress_counts(), lease)
+    numbers = settings.TOOLSYS
+    lease = Lease(worker, SystemClock(), numbers.lease_seconds) if worker else None
+    seconds = {
+        "connect": numbers.mcp_connect_timeout_seconds, "request": float(numbers.mcp_request_timeout_seconds),
+        "idle": numbers.mcp_idle_timeout_seconds,
+    }  # fmt: skip
+    return open_workbench(loop.run, credentials().of, egress_of, egress_counts(), lease, seconds)
+
+
+def mcp_upkeep(workbench: Workbench) -> Upkeep:
+    numbers = settings.TOOLSYS
+    warming = Warming(
+        numbers.mcp_warmup_attempts, numbers.mcp_warmup_retry_seconds, numbers.mcp_warmup_connect_timeout_seconds
+    )
+    return Upkeep(mcp_provider(workbench), workbench, warming, numbers.mcp_idle_timeout_seconds)

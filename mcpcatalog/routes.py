@@ -103,3 +103,5 @@ class Routes:
             except DatabaseError:
                 log.warning("a worker's lease could not be renewed; its routes pass to others when it ends")
                 database.discard_connection()
+            finally:
+                database.release_connection()

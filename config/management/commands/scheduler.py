@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import wiring
+from config import metrics, wiring
 from config.checks import require_safe_database
 from toolsys import sweeper
 from toolsys.sweeper import Chore
@@ -24,6 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         require_safe_database()
+        metrics.listen()
         stopping = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopping.set())

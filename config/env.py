@@ -11,6 +11,7 @@ import binascii
 import ipaddress
 import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,6 +54,12 @@ def _redis_url(value: str) -> str:
     if not value.startswith(("redis://", "rediss://", "unix://")):
         raise ValueError("must begin with redis://, rediss:// or unix://")
     return value
+
+
+def _public_url(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
+        raise ValueError("must be an http:// or https:// address, without query")
+    return value.rstrip("/")
 
 
 def _network(value: str) -> str:
@@ -184,6 +191,9 @@ class Toolsys(BaseSettings):
     # Denied whatever is allowed: a host with everything below it, a network.
     egress_denied_hosts: HostNames = ()
     egress_denied_cidrs: Networks = ()
+    # Where people reach the console: notifications link to it.
+    public_url: Annotated[str, AfterValidator(_public_url)] = "http://127.0.0.1:8000"
+    outbox_seconds: float = Field(1.0, gt=0)
     # What `web.fetch` may ask; empty: there is no such tool.
     web_fetch_hosts: Hosts = ()
 
@@ -202,6 +212,13 @@ class Env(BaseSettings):
     debug: bool = False
     allowed_hosts: Listed = ("localhost", "127.0.0.1", "[::1]")
     csrf_trusted_origins: Listed = ()
+    # The mail server that notifications go through; without a host there are none by e-mail.
+    email_host: str = ""
+    email_port: int = Field(587, ge=1, le=65_535)
+    email_username: str = ""
+    email_password: SecretStr = SecretStr("")
+    email_starttls: bool = True
+    email_from: str = ""
     log_level: str = "INFO"
     # Where the processes of one machine put their numbers together; read by prometheus_client itself, too.
     prometheus_multiproc_dir: str = ""

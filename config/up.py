@@ -122,6 +122,7 @@ def make_plan(
         "PORT": str(port),
         "TOOLSYS_DATA_DIR": str(folder.path),
         "TOOLSYS_PLAIN_HTTP": "1",
+        "TOOLSYS_PUBLIC_URL": f"http://{HOST}:{port}",
         "TOOLSYS_DEMO": "1" if is_demo else "0",
         "PYTHONUNBUFFERED": "1",
         "PROMETHEUS_MULTIPROC_DIR": str(_fresh_metrics_folder(folder)),

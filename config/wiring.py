@@ -15,7 +15,10 @@ from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
+from django.core.mail import send_mail
+from django.urls import reverse
 
+from approvals.courier import Courier
 from approvals.gate import RuleGate, SeatDesk
 from approvals.policy_selectors import Rulesets, usable_grants
 from config.metrics import MeteredEgress
@@ -196,6 +199,35 @@ def egress_of(config: ServerConfig) -> EgressPolicy:
 def mcp_rules() -> Rules:
     """What a server's configuration is judged by before it is written."""
     return Rules(frozenset(stdio_commands()), settings.TOOLSYS.global_output_ceiling_bytes, egress_policy)
+
+
+def webhook_policy(url: str) -> EgressPolicy:
+    """A webhook may be called at its own origin only. Raises: EgressRefused for a URL that has none."""
+    return egress_policy([url])
+
+
+def courier() -> Courier:
+    """What delivers notifications; mail only where the deployment names a server."""
+    return Courier(
+        sealer=Envelope(settings.MASTER_ENCRYPTION_KEYS),
+        policy_for=webhook_policy,
+        link_of=page_link,
+        mailer=_mail if "default" in settings.MAILERS else None,
+        counts=egress_counts(),
+    )
+
+
+def page_link(approval_id: UUID | None, invocation_id: UUID | None) -> str:
+    """Return the address of a page of the console: it asks who one is, and opens then."""
+    if approval_id is not None:
+        return settings.TOOLSYS.public_url + reverse("admin:toolsys_approvalrequest_change", args=[approval_id])
+    if invocation_id is not None:
+        return settings.TOOLSYS.public_url + reverse("admin:toolsys_invocation_change", args=[invocation_id])
+    return settings.TOOLSYS.public_url + reverse("admin:index")
+
+
+def _mail(address: str, subject: str, text: str) -> None:
+    send_mail(subject, text, None, [address], using="default")
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:

@@ -274,6 +274,12 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
+    Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
+    Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),
+    Requirement("outbox.replay", "issue 5 Outbox", "A person has a message sent again; its receiver can tell."),
+    Requirement("outbox.crash", "issue 5 Outbox", "Who dies between commit, delivery and record loses no message."),
+    Requirement("outbox.mail", "issue 5 Outbox", "Messages carry a link and no argument value."),
     Requirement(
         "console.policy", "issue 5 Policy", "Rules, permissions, replays and dry runs are pages; trials write nothing."
     ),

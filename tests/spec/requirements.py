@@ -328,6 +328,8 @@ _MCP_ADMINISTRATION: Final = (
     Requirement(
         "mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and what to do about it."
     ),
+    Requirement("mcp.import", "issue 4 Import", "What is imported is disabled, unclassified and without its secrets."),
+    Requirement("mcp.pages", "issue 4 Pages", "Each role sees and does with servers what is its own, and no more."),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
     Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
     Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),

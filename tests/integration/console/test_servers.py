@@ -10,12 +10,13 @@ from config import wiring
 from mcpcatalog import mapping, selectors, services
 from mcpcatalog.models import McpServer, ServerCheck, ToolOverride
 from mcpcatalog.remote import Catalog, RemoteTool, ServerConfig, Transport
+from mcpcatalog.rules import Rules
 from tests.factories import Tenancy
 from tests.integration.console.people import CHOOSE, Person, page_of, person
 from tests.spec.requirements import gate
 from toolsys import allowances
 from toolsys.domain.states import Role
-from toolsys.models import Credential, CredentialVersion, ToolEvent
+from toolsys.models import Credential, CredentialVersion, EgressAllowance, ToolEvent
 from toolsys.tenancy import tenant_transaction
 
 SERVERS, HOSTS = "/admin/mcpcatalog/mcpserver/", "/admin/toolsys/egressallowance/"
@@ -135,7 +136,7 @@ def test_enabling_asks_the_rules_again(acme: Tenancy, admin: Person) -> None:
     assert the(acme).enabled
     assert admin.post(at(row, "enabled"), enabled="0").status_code == 302
     with tenant_transaction(acme.id):
-        (host,) = allowances.EgressAllowance.objects.all()
+        (host,) = EgressAllowance.objects.all()
     admin.post(HOSTS, action="withdraw", _selected_action=str(host.pk))
     assert admin.post(at(row, "enabled"), enabled="1").status_code == 302
     assert not the(acme).enabled
@@ -235,7 +236,7 @@ def test_another_tenant_s_server_does_not_exist(acme: Tenancy, globex: Tenancy, 
 def test_programs_and_deployment_secrets_are_operators(
     acme: Tenancy, admin: Person, operator: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules = wiring.Rules(frozenset({"time"}), 1_048_576, wiring.egress_policy)
+    rules = Rules(frozenset({"time"}), 1_048_576, wiring.egress_policy)
     monkeypatch.setattr("mcpcatalog.admin.rules", lambda: rules)
     given = {"server_id": "clock", "endpoint": "time", "auth_scheme": "none", "auth_name": "", "credential_ref": ""}
     assert admin.get(f"{SERVERS}add-program/").status_code == 403

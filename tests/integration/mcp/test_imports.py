@@ -13,6 +13,7 @@ from config import wiring
 from mcpcatalog.imports import Importer, Planned
 from mcpcatalog.models import McpServer
 from mcpcatalog.remote import StdioCommand
+from mcpcatalog.rules import Rules
 from tests.factories import Tenancy
 from tests.integration.console.people import person
 from tests.spec.requirements import gate
@@ -110,7 +111,7 @@ def test_a_secret_of_the_file_is_sealed_and_in_no_row_event_or_line(acme: Tenanc
 @gate("mcp.import")
 def test_a_program_is_taken_by_operators_where_the_deployment_defines_its_command_line(acme: Tenancy) -> None:
     commands = {"thing": StdioCommand(("npx", "-y", "thing"))}
-    rules = wiring.Rules(frozenset(commands), 1_048_576, wiring.egress_policy)
+    rules = Rules(frozenset(commands), 1_048_576, wiring.egress_policy)
     assert states(importer(acme, rules=rules, commands=commands).plan(DATA))["local"] == "refused"
     found = importer(acme, rules=rules, commands=commands, is_operator=True).write(DATA)
     assert states(found)["local"] == "written"

@@ -2,7 +2,7 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-values crash crash-ci reliability egress hostile model sabotage races soak pages \
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress hostile conformance model sabotage races soak pages \
   lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -22,6 +22,7 @@ help:
 	  'make bench       measure the call path' \
 	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \
 	  'make hostile    play every way that an MCP server can misbehave, and a thousand calls over all of them' \
+  'make conformance  play the official client scenarios of MCP against the adapter' \
   'make bench-values  measure the check of a call and the canonical form' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
@@ -69,6 +70,11 @@ egress:
 hostile:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.hostile $(ARGUMENTS)
+
+conformance:
+	@sh config/environment.sh tests/requirements.lock
+	@sh tests/npm/install.sh
+	@exec $(PYTHON_IN_VENV) -m tests.conformance $(ARGUMENTS)
 
 bench-values:
 	@sh config/environment.sh tests/requirements.lock

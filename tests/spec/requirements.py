@@ -218,6 +218,9 @@ _OUTPUT: Final = (
     ),
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
+    Requirement(
+        "mcp.conformance", "issue 4", "The official client scenarios that apply pass; the others have reasons."
+    ),
     Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
     Requirement(
         "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."

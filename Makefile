@@ -37,8 +37,10 @@ up:
 	@sh config/environment.sh requirements.lock
 	@exec $(PYTHON_IN_VENV) manage.py up
 
+# Without npm the servers of npm are left out, and say so.
 test:
 	@sh config/environment.sh tests/requirements.lock
+	@sh tests/npm/install.sh || true
 	@exec $(PYTHON_IN_VENV) -m pytest -n auto $(ARGUMENTS)
 
 # ARGUMENTS="--fresh" forgets what was played, "--only after_claim" plays some cells; TOOLSYS_CRASH_SCALE=3 stretches

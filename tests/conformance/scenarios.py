@@ -18,9 +18,7 @@ APPLY: Final = frozenset({
 _PERSON: Final = "a login that a person gives in a browser: refused with tool.auth_unsupported (TS Authentication)"
 _INPUT: Final = "answering a server's question would be a second send: tool.input_required_unsupported (DESIGN §7)"
 _FIXED: Final = "the token endpoint and its client are configured and never discovered (TS Authentication)"
-_GRANTS: Final = (
-    "one grant, client_credentials with a secret; this one is not among the five schemes (TS Authentication)"
-)
+_GRANTS: Final = "one grant, client_credentials with a secret; this is none of the five schemes (TS Authentication)"
 _FILES: Final = "skills served as files are no surface of ours: prompts become skills (TS What MCP resources become)"
 
 OTHERS: Final[dict[str, str]] = {

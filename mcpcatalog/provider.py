@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import mapping, resources, selectors, services
+from mcpcatalog import checking, mapping, resources, selectors, services
+from mcpcatalog.checking import Inspect
+from mcpcatalog.checks import Seen
 from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
 from mcpcatalog.remote import (
@@ -71,6 +73,13 @@ class Workbench:
     run: RunOnLoop
     credentials: Callable[[str], CredentialResolver]
     routes: Routes | None = None
+    inspect: Inspect | None = None
+
+    def look(self, config: ServerConfig) -> Seen:
+        """Watch one connection of its own to a server. Raises: TimeoutError."""
+        assert self.inspect is not None, "a workbench without an inspector is a test's"
+        resolver = self.credentials(config.tenant_id)
+        return self.run(checking.inspected(config, self.inspect, resolver), checking.CHECK_SECONDS - 5.0)
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
@@ -96,18 +105,22 @@ def open_workbench(
     lease: Lease | None = None,
 ) -> Workbench:
     """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
+    from mcpcatalog.sdk.inspection import inspect
     from mcpcatalog.sdk.pool import ConnectionPool
+
+    async def look(config: ServerConfig, resolve: ResolveCredential) -> Seen:
+        return await inspect(config, resolve, policy_for(config), counts)
 
     pool = ConnectionPool(policy_for, counts=counts, on_list_changed=_note_change)
     if lease is None:
-        return Workbench(pool, run, credentials)
+        return Workbench(pool, run, credentials, inspect=look)
 
     def let_go(route: Route) -> None:
         run(pool.close_session(str(route.session_id), route.server_id), CLOSE_SECONDS)
 
     routes = Routes(lease.worker, lease.clock, lease.seconds, on_lost=let_go)
     routes.start()
-    return Workbench(pool, run, credentials, routes)
+    return Workbench(pool, run, credentials, routes, look)
 
 
 def _note_change(config: ServerConfig) -> None:
@@ -176,6 +189,14 @@ class McpProvider:
             services.record_failure(config, "tool.server_unreachable", "discovery took too long", at=self.clock.now())
         else:
             self._discoveries.record(config, catalog, seconds)
+
+    def inspect(self, tenant_id: str, key: str) -> None:
+        """Do the check with this id, where a person asked for it. Raises nothing of its own."""
+        if self.workbench is not None:
+            checking.perform(
+                tenant_id, UUID(key), self.workbench.look, commands=self.commands, clock=self.clock,
+                ceiling=self.output_ceiling_bytes,
+            )  # fmt: skip
 
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> McpTool:
         """Return the pinned tool under the live classification and configuration.

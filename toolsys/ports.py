@@ -93,6 +93,14 @@ class ToolProvider(Protocol):
         """
 
 
+@runtime_checkable
+class Inspectable(Protocol):
+    """A provider that can show a person, step by step, whether one of its sources can be used."""
+
+    def inspect(self, tenant_id: str, key: str) -> None:
+        """Do the check with this id and record what it came to. Runs in a worker; raises nothing."""
+
+
 class ToolRegistry(Protocol):
     def resolve(self, name: str, facts: Facts) -> Tool | None:
         """Return the pinned tool of the session, or None where the session offers no such name.

@@ -28,7 +28,7 @@ from mcpcatalog.sdk.connection import Connection, OpenStreams, Timeouts
 from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
 from mcpcatalog.sdk.tokens import ClientCredentials
-from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport
+from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport, Watch
 
 
 class Key(NamedTuple):
@@ -58,8 +58,10 @@ class ConnectionPool:
         limits: PoolLimits | None = None,
         counts: EgressCounts | None = None,
         on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
+        watch: Watch | None = None,
     ) -> None:
         self._policy_for = policy_for
+        self._watch = watch
         self._counts = counts
         self._on_list_changed = on_list_changed
         self._timeouts = timeouts or Timeouts()
@@ -163,7 +165,9 @@ class ConnectionPool:
         if config.auth_scheme is AuthScheme.ENV:
             raise AuthUnsupported("the scheme env is not available over http", effect="not_applied")
         await login.headers()  # without a login nobody is dialled
-        inner = PinnedTransport(self._policy_for(config), maximum_bytes=self._limits.message_bytes, counts=self._counts)
+        inner = PinnedTransport(
+            self._policy_for(config), maximum_bytes=self._limits.message_bytes, counts=self._counts, watch=self._watch
+        )
         streams: AbstractAsyncContextManager[Any] = http_streams(
             config.endpoint, inner, login,
             maximum_bytes=self._limits.message_bytes, idle_seconds=self._timeouts.idle,

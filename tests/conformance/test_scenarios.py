@@ -1,5 +1,7 @@
 """The tables of the conformance run: complete, and read from the suite's own words. `make conformance` plays them."""
 
+import subprocess
+
 import pytest
 
 from tests.conformance import __main__ as run
@@ -41,6 +43,6 @@ def test_the_listing_is_read_and_every_revision_is_played() -> None:
     ],
 )  # fmt: skip
 def test_only_checks_that_passed_count(monkeypatch: pytest.MonkeyPatch, code: int, printed: str, is_good: bool) -> None:
-    played = run.subprocess.CompletedProcess[str]([], code, printed, "")
+    played = subprocess.CompletedProcess[str]([], code, printed, "")
     monkeypatch.setattr(run, "suite", lambda *_arguments: played)
     assert (run.verdict("initialize", "2025-11-25") == "") is is_good

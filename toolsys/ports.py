@@ -4,7 +4,7 @@
 `Runtime`. Tests hand the pipeline a `Runtime` of fakes. May import the domain only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -85,6 +85,11 @@ class ToolProvider(Protocol):
 
     def refresh(self, tenant_id: str, key: str) -> None:
         """Look at one source again and record what it offers, or why not. Runs in a worker; raises nothing."""
+
+    def note_pin(
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
+    ) -> None:
+        """Record which sources a new session took at their remembered word. Transaction: needs the session's."""
 
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:
         """Return the tool behind a pinned spec under the live classification.

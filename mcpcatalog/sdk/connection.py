@@ -8,23 +8,24 @@ back: the pool opens another. It implements `remote.RemoteServer` and is used on
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 import mcp_types
-from mcp import ClientSession, MCPError
+from mcp import ClientSession
 from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from mcpcatalog import metrics
 from mcpcatalog.remote import (
     Advertised,
     CallResult,
     CallSpec,
     Catalog,
+    Closing,
     Effect,
     ProtocolViolation,
     RemoteError,
@@ -34,7 +35,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.sdk import errors, listing, surfaces
+from mcpcatalog.sdk import answers, errors, handshake, listing, surfaces
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
@@ -50,7 +51,6 @@ CLOSE_SECONDS: Final = 5.0
 _RAW: Final = TypeAdapter(dict[str, Any])
 _CLIENT: Final = mcp_types.Implementation(name="toolsys", version="0.1")
 
-type Handshake = Callable[[], Awaitable[Any]]
 type OpenStreams = Callable[[Child], contextlib.AbstractAsyncContextManager[Any]]
 
 
@@ -74,11 +74,14 @@ class Connection:
         timeouts: Timeouts,
         revision_hint: str = "",
         on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
+        on_closed: Callable[[str], object] = lambda _why: None,
     ) -> None:
         self.config = config
         self._open_streams = open_streams
         self._login = login
         self._on_list_changed = on_list_changed
+        self._on_closed = on_closed
+        self._why: str | None = None
         self._timeouts = timeouts
         self._hint = revision_hint
         self._loop = asyncio.get_running_loop()
@@ -90,6 +93,7 @@ class Connection:
         self._child = Child()
         self._session: ClientSession | None = None
         self._revision = ""
+        self._has_served = False
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self._used_at = self._opened_at = self._loop.time()
         self.has_changed = False
@@ -128,8 +132,9 @@ class Connection:
             self._owner.add_done_callback(self._owner_ended)
         await asyncio.shield(self._ready)
 
-    async def close(self, drain_seconds: float = 0.0) -> None:
+    async def close(self, drain_seconds: float = 0.0, why: str = Closing.RELEASED) -> None:
         """Let calls finish for `drain_seconds`, then leave politely, then not."""
+        self._say(why)
         if self._sent and drain_seconds > 0:
             await asyncio.wait(set(self._sent), timeout=drain_seconds)
         self._stop.set()
@@ -139,11 +144,20 @@ class Connection:
                 self.force_close()
                 await asyncio.wait({self._owner}, timeout=CLOSE_SECONDS)
 
-    def retire(self) -> None:
-        """Take no new calls, and leave when those in flight have ended."""
+    def retire(self, why: str = "tool.server_unreachable") -> None:
+        """Take no new calls, and leave when those in flight have ended. An empty `why`: it is told otherwise."""
+        self._say(why)
         self._is_retired = True
         if not self._sent:
             self._stop.set()
+
+    def _say(self, why: str) -> None:
+        """The first reason is the cause of those that follow."""
+        self._why = why if self._why is None else self._why
+
+    def _give_up(self) -> None:
+        self._say("tool.timeout")
+        self.force_close()
 
     def force_close(self) -> None:
         """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
@@ -169,23 +183,30 @@ class Connection:
             async with self._open_streams(self._child) as (read, write):
                 is_pipe = self.config.transport is Transport.STDIO
                 dispatcher = TappedDispatcher(
-                    read, write, is_pipe=is_pipe, on_closed=self._stop.set, on_flood=self._give_up_flooded
+                    read, write, is_pipe=is_pipe, on_closed=self._stream_ended, on_flood=self._give_up_flooded
                 )
                 async with ClientSession(
                     dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
                     read_timeout_seconds=self._timeouts.request,
                 ) as session:  # fmt: skip
-                    await self._negotiate(session)
+                    await handshake.negotiate(
+                        session, self._record, self._hint, self._timeouts.probe, self._stop.is_set
+                    )
                     self._scope.deadline = float("inf")
                     self._serve(session)
                     await self._wait_until_unused()
                     self._session = None
+
+    def _stream_ended(self) -> None:
+        self._say("tool.server_unreachable")
+        self._stop.set()
 
     def _serve(self, session: ClientSession) -> None:
         # What runs in the background from now on reports to nobody.
         CALL.set(None)
         self._revision = session.protocol_version or ""
         self._session = session
+        self._has_served = True
         self._used_at = self._loop.time()
         self.connected_in_seconds = self._used_at - self._opened_at
         self._ready.set_result(None)
@@ -194,6 +215,7 @@ class Connection:
         while not self._stop.is_set():
             left = self._used_at + self._timeouts.idle - self._loop.time()
             if left <= 0 and not self._sent:
+                self._say(Closing.IDLE)
                 return
             with anyio.move_on_after(max(left, 0.05)):
                 await self._stop.wait()
@@ -206,41 +228,17 @@ class Connection:
             mapped = errors.of_connect(error, self._record, self.config.auth_scheme)
             self._ready.set_exception(scrub_error(mapped, self._secrets))
             self._ready.exception()  # marks it as looked at: the one who waited may be gone
-        elif error is not None:
+            return
+        if error is not None:
             logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
+        if self._has_served:
+            self._on_closed("tool.server_unreachable" if self._why is None else self._why)
 
     async def _on_message(self, message: Any) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification) and not self.has_changed:
             # Recorded once and not applied: the pinned set is this connection's for as long as it lives.
             self.has_changed = True
             self._on_list_changed(self.config)
-
-    # -- handshake
-
-    async def _negotiate(self, session: ClientSession) -> None:
-        """Try both eras, the one that worked last first."""
-        ways = [session.discover, session.initialize]
-        if self._hint and self._hint not in MODERN_PROTOCOL_VERSIONS:
-            ways.reverse()
-        try:
-            with anyio.fail_after(self._timeouts.probe):
-                await ways[0]()
-        except (MCPError, TimeoutError, ValidationError, RuntimeError):
-            # Only an answer says something about the era: not a broken network, and not a refused login.
-            if self._record.failure is not None or self._record.status in {401, 403} or self._stop.is_set():
-                raise
-            self._record.begin_attempt()
-            await self._second_try(*ways)
-
-    async def _second_try(self, first: Handshake, second: Handshake) -> None:
-        """Shake hands the other way; a server that says it speaks the first was only slow to start."""
-        try:
-            await second()
-        except MCPError as error:
-            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-                raise
-            self._record.begin_attempt()
-            await first()
 
     @property
     def _is_modern_http(self) -> bool:
@@ -312,9 +310,21 @@ class Connection:
             {"name": spec.tool, "arguments": spec.arguments, "_meta": dict(spec.meta) or None}
         )
         request = mcp_types.CallToolRequest(params=params)
-        return result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
+        return answers.result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
 
     async def _request(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
+        begun, outcome = self._loop.time(), metrics.CANCELLED
+        try:
+            answer = await self._exchange(request, seconds, record)
+            outcome = metrics.REPORTED_ERROR if answer.get("isError") is True else metrics.SUCCEEDED
+            return answer
+        except RemoteError as error:
+            outcome = error.reason_code
+            raise
+        finally:
+            metrics.count_request(self.config.server_id, request.method, outcome, self._loop.time() - begun)
+
+    async def _exchange(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
         session = self._session
         if session is None or not self.is_alive:
             raise ServerUnreachable("the connection ended", effect="not_applied")
@@ -325,7 +335,7 @@ class Connection:
         task = self._loop.create_task(_send(session, request, seconds, record))
         self._sent.add(task)
         task.add_done_callback(self._answered)
-        watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self.force_close)
+        watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self._give_up)
         try:
             # Not awaited directly: neither a cancelled caller nor one whose connection was given up must wait for the
             # SDK's courtesy message.
@@ -377,18 +387,3 @@ async def _send(session: ClientSession, request: Any, seconds: float, record: Ca
         if record.raw is None:
             raise
         return record.raw
-
-
-def result_of(raw: dict[str, Any]) -> CallResult:
-    """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
-    surfaces.require_complete(raw)
-    content = raw.get("content", [])
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise ProtocolViolation("content is not a list of objects")
-    structured = raw.get("structuredContent")
-    is_error = raw.get("isError") is True
-    effect: Effect = "applied"
-    if is_error:
-        proof = isinstance(structured, dict) and structured.get("effect_status") == "not_applied"
-        effect = "not_applied" if proof else "unknown"
-    return CallResult(is_error, tuple(content), structured, effect)

@@ -1,4 +1,4 @@
-"""Our own stdio transport: constructed environment, process group of its own, bounded lines, no child left behind.
+"""Our own stdio transport: constructed environment, a keeper of its own, bounded lines, no child left behind.
 
 The SDK's transport always passes HOME, PATH, USER and others on, has no bound on a line, and leaves a server's own
 children alive. A line that is no JSON-RPC message is noise and is dropped. Only `mcpcatalog.sdk` imports it.
@@ -22,6 +22,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from mcpcatalog.sdk.launch import END_NOW
 from mcpcatalog.sdk.messages import admitted
 
 LAUNCHER: Final = str(Path(__file__).with_name("launch.py"))
@@ -35,7 +36,7 @@ MAXIMUM_NOISE: Final = 10_000
 
 @dataclass(slots=True)
 class Child:
-    """The process behind one connection, reachable from outside the owner task for `kill` only."""
+    """The process behind one connection: the keeper of its server. Outside the owner task, for `kill` only."""
 
     process: Process | None = None
     stderr: deque[bytes] = field(default_factory=lambda: deque(maxlen=STDERR_CHUNKS))
@@ -44,7 +45,7 @@ class Child:
 
     def kill(self) -> None:
         if self.process is not None:
-            _signal_group(self.process, signal.SIGKILL)
+            _tell(self.process, END_NOW)
 
     def last_words(self) -> str:
         return b"".join(self.stderr)[-2_000:].decode("utf-8", "replace")
@@ -60,7 +61,7 @@ def constructed_environment(home: str, declared: Mapping[str, str]) -> dict[str,
 async def stdio_streams(
     argv: tuple[str, ...], declared: Mapping[str, str], child: Child, *, maximum_bytes: int
 ) -> AsyncIterator[Any]:
-    """Start the server and yield the stream pair; on the way out end the whole process group and reap it."""
+    """Start the server and yield the stream pair; on the way out end it with all that it started, and reap it."""
     home = await asyncio.to_thread(_private_home)
     try:
         transport, process = await _spawn(argv, constructed_environment(home, declared), home)
@@ -165,19 +166,18 @@ async def _collect(process: Process, child: Child) -> None:
 
 
 async def _end(process: Process) -> None:
+    """Leave politely, then not. Whatever descends from the server ends with it: that is its keeper's work."""
     if process.stdin is not None:
         process.stdin.close()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
+    for number in (None, signal.SIGTERM, END_NOW, signal.SIGKILL):
         if number is not None:
-            _signal_group(process, number)
+            _tell(process, number)
         with anyio.move_on_after(GRACE_SECONDS):
             await process.wait()
         if process.returncode is not None:
             break
-    # A server that left politely may have left children of its own in the group.
-    _signal_group(process, signal.SIGKILL)
 
 
-def _signal_group(process: Process, number: signal.Signals) -> None:
+def _tell(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        os.kill(process.pid, number)

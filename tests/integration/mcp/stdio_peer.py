@@ -35,8 +35,21 @@ def call(name: str) -> dict:  # type: ignore[type-arg]
     if name == "child":
         sleeper = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return {"content": [], "structuredContent": {"pid": sleeper.pid}}
+    if name == "daemon":
+        return {"content": [], "structuredContent": {"pid": daemon()}}
     found = {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}
     return {"content": [], "structuredContent": found}
+
+
+def daemon() -> int:
+    """Start a process that hides as daemons do: in a session of its own, its parent gone, standard output kept."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        sleeper = subprocess.Popen(["sleep", "60"])
+        os.write(write, str(sleeper.pid).encode())
+        os._exit(0)
+    return int(os.read(read, 20))
 
 
 def main() -> None:

@@ -217,7 +217,16 @@ _OUTPUT: Final = (
         "discovery.not_applied", "TS Advertisement", "A changed catalog is recorded and not applied mid-session."
     ),
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
+    Requirement(
+        "mcp.real_servers", "issue 4", "Real servers of PyPI and npm are listed and called over both transports."
+    ),
+    Requirement(
+        "mcp.corpus", "issue 4", "Each recorded tool of 20 real servers is offered by name or refused by reason."
+    ),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
+    Requirement(
+        "mcp.conformance", "issue 4", "The official client scenarios that apply pass; the others have reasons."
+    ),
     Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
     Requirement(
         "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."

@@ -12,7 +12,7 @@ from tests.model.search import POOL, ROUND_STEPS, Schedule, drawn, given, play, 
 from tests.model.tools import SPECS
 from tests.spec.requirements import gate
 
-SEEDS, BATCH = 420, 60
+SEEDS, BATCH = 240, 60
 ONCE = ("keyless", "once", "held")
 
 

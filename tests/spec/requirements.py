@@ -295,6 +295,10 @@ _API: Final = (
     ),
     Requirement("console.get", "issue 5 Approvals", "Nothing acts on GET."),
     Requirement("inbox.queries", "issue 5 Figures", "The inbox asks a fixed number of queries, however many wait."),
+    Requirement(
+        "decision.browser", "issue 5 Prove", "Experts and clients decide in a browser: keys, 360 px, no scripts."
+    ),
+    Requirement("outbox.pages", "issue 5 Outbox", "Endpoints and deliveries are pages; a secret is shown once."),
     Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
     Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
     Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),

@@ -52,6 +52,16 @@ class KeyPlace(StrEnum):
     META = "meta"
 
 
+class Closing(StrEnum):
+    """Why a connection that had worked was closed, in `mcp.server.disconnected`; a failure tells its reason code."""
+
+    IDLE = "connection.idle"
+    RELEASED = "connection.released"
+    REPLACED = "connection.replaced"
+    EVICTED = "connection.evicted"
+    STOPPED = "connection.stopped"
+
+
 @dataclass(frozen=True, slots=True)
 class StdioCommand:
     """One entry of the deployment's setting `stdio_servers`: the only place that names a command line."""
@@ -209,12 +219,15 @@ class CallSpec:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What arrived, as received. `effect` speaks of errors only: a result without one was applied."""
+    """What arrived, as received. `effect` speaks of errors only: a result without one was applied. `progress` counts
+    what was reported on the way.
+    """
 
     is_error: bool
     content: tuple[JsonObject, ...]
     structured: Any
     effect: Effect
+    progress: dict[str, int] = field(default_factory=dict)
 
 
 class RemoteServer(Protocol):
@@ -254,8 +267,8 @@ class RemoteServer(Protocol):
     async def read_resource(self, uri: str, timeout_seconds: float, meta: Mapping[str, Any]) -> CallResult:
         """Raises: RemoteError."""
 
-    def retire(self) -> None:
-        """Take no new calls, and leave when those in flight have ended."""
+    def retire(self, why: str = "tool.server_unreachable") -> None:
+        """Take no new calls, and leave when those in flight have ended. An empty `why`: it is told otherwise."""
 
     async def close(self) -> None: ...
 

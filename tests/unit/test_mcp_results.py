@@ -9,7 +9,7 @@ import pytest
 
 from mcpcatalog import remote, results
 from mcpcatalog.remote import CallResult
-from mcpcatalog.sdk.connection import result_of
+from mcpcatalog.sdk.answers import result_of
 from toolsys.domain.results import ArtifactPart, ArtifactRef, TextPart, ToolFailureKind, ToolResult
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.trust import TrustLevel
@@ -115,6 +115,21 @@ def test_text_past_four_times_the_limit_is_not_carried_and_stays_noticeable() ->
     result = rendered({"content": [text("x" * 3_000), text("y" * 3_000)]}, limit=1_000)
     carried = "".join(part.text for part in result.content if isinstance(part, TextPart))
     assert len(carried) == 4_001
+
+
+@pytest.mark.parametrize("content", [[], [text("short")]], ids=["alone", "beside-text"])
+def test_structured_content_past_four_times_the_limit_is_noticeable_and_its_head_is_kept(content: list[Any]) -> None:
+    result = rendered({"content": content, "structuredContent": {"rows": "z" * 5_000}}, limit=1_000)
+    assert result.structured is None
+    carried = [part.text for part in result.content if isinstance(part, TextPart)]
+    assert carried == [*(block["text"] for block in content), ('{"rows":"' + "z" * 5_000)[:4_001]]
+
+
+def test_an_error_keeps_the_head_of_what_it_says_in_structure() -> None:
+    raw = {"content": [text("no")], "structuredContent": {"why": "z" * 5_000}, "isError": True}
+    failure = rendered(raw, limit=1_000).failure
+    assert failure is not None
+    assert failure.external_text == ('no\n{"why":"' + "z" * 5_000)[:4_000]
 
 
 def test_a_lone_surrogate_does_not_stop_the_answer() -> None:

@@ -2,7 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-inbox bench-values crash crash-ci reliability egress hostile conformance catalogs model \
+.PHONY: help up test demo bench bench-inbox bench-mcp bench-values crash crash-ci reliability egress hostile \
+  conformance catalogs model \
   properties sabotage races soak pages lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -25,6 +26,7 @@ help:
 	  'make conformance  play the official client scenarios of MCP against the adapter' \
 	  'make catalogs    record what the installed MCP servers declare into .data/catalogs' \
 	  'make bench-inbox measure the inbox with 5,000 open requests' \
+	  'make bench-mcp   measure MCP in a worker against the bare SDK' \
 	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make properties  the property tests with eight times as many examples' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
@@ -89,6 +91,10 @@ catalogs:
 bench-inbox:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.bench.inbox
+
+bench-mcp:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.bench.adapter
 
 bench-values:
 	@sh config/environment.sh tests/requirements.lock

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from approvals import cases, inbox, selectors, services
+from approvals import cases, inbox, reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
 from toolsys.console import ReadOnlyAdmin, chip, parsed_id, tenant_of
@@ -169,9 +169,12 @@ def _is_reauthenticated(request: HttpRequest) -> bool | None:
     password = request.POST.get("password", "")
     if not password:
         return False
-    if request.user.check_password(password[:4_096]):
-        request.session.pop("wrong_passwords", None)
-        return True
+    try:
+        if reauthentication.is_confirmed(request.user, password[:4_096]):
+            request.session.pop("wrong_passwords", None)
+            return True
+    except Problem:
+        request.session["wrong_passwords"] = WRONG_PASSWORDS
     wrong = request.session.get("wrong_passwords", 0) + 1
     request.session["wrong_passwords"] = wrong
     if wrong >= WRONG_PASSWORDS:

@@ -13,10 +13,10 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from approvals import cases, inbox, reauthentication, selectors, services
+from approvals import cases, grants, inbox, reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
-from toolsys.console import ReadOnlyAdmin, chip, parsed_id, tenant_of
+from toolsys.console import ReadOnlyAdmin, chip, has_role, parsed_id, tenant_of
 from toolsys.domain.reasons import reason
 from toolsys.domain.rejections import Rejection
 from toolsys.domain.spec import RiskLevel
@@ -90,7 +90,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             "status_chip": chip("expired" if view.is_expired else view.request.status),
             "call_chip": chip(call.outcome_status or call.status),
             "outcome": reason(call.reason_code).message if call.reason_code else "",
-            "raw": inert.pretty(call.arguments),
+            "raw": inert.pretty(call.arguments), "may_propose": has_role(request, *grants.MAKERS),
         }  # fmt: skip
         return self._answer(request, "admin/approvals/decision.html", context, said.http_status if said else None)
 

@@ -12,8 +12,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from approvals import selectors, wording
-from approvals.models import ApprovalVote
+from approvals import ballots, selectors, wording
 from toolsys.models import ApprovalRequest
 
 PAGE: Final = 50
@@ -57,10 +56,10 @@ def page(user: Any, tab: str, after: str = "") -> InboxPage:
         found = found.filter(later if is_open else Q(pk__lt=identifier))
     ordered = found.defer(*UNSHOWN).order_by(*(("expires_at", "id") if is_open else ("-id",)))
     rows = list(ordered[: PAGE + 1])
-    taken = _taken([row.pk for row in rows[:PAGE]])
+    taken = ballots.seats_taken(rows[:PAGE])
     last = rows[PAGE - 1] if len(rows) > PAGE else None
     return InboxPage(
-        [InboxRow(row, wording.summary(row.invocation.arguments), taken.get(row.pk, 0)) for row in rows[:PAGE]],
+        [InboxRow(row, wording.summary(row.invocation.arguments), len(taken.get(row.pk, []))) for row in rows[:PAGE]],
         f"{last.expires_at.isoformat()}~{last.pk}" if last is not None else "",
     )
 
@@ -71,16 +70,6 @@ def chosen(identifiers: Sequence[UUID]) -> list[ApprovalRequest]:
         "invocation", "run__session__agent", "run__session__principal"
     )
     return list(found.defer(*UNSHOWN).order_by("id"))
-
-
-def _taken(identifiers: Sequence[UUID]) -> dict[UUID, int]:
-    """Count the people of each request whose newest word is an approval."""
-    votes = ApprovalVote.objects.filter(request__in=identifiers).order_by("request_id", "user_id", "-number")
-    newest = votes.distinct("request_id", "user_id").values_list("request_id", "is_approval", "is_withdrawal")
-    found: dict[UUID, int] = {}
-    for request_id, is_approval, is_withdrawal in newest:
-        found[request_id] = found.get(request_id, 0) + (is_approval and not is_withdrawal)
-    return found
 
 
 def _cursor(text: str) -> tuple[datetime, UUID] | None:

@@ -299,6 +299,10 @@ _API: Final = (
         "decision.browser", "issue 5 Prove", "Experts and clients decide in a browser: keys, 360 px, no scripts."
     ),
     Requirement("outbox.pages", "issue 5 Outbox", "Endpoints and deliveries are pages; a secret is shown once."),
+    Requirement(
+        "console.grants", "DESIGN §5 grants", "A grant is proposed, confirmed by others and revoked on its page."
+    ),
+    Requirement("console.access", "issue 5 Approvals", "A tenant's admin answers requests for access on a page."),
     Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
     Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
     Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),

@@ -99,6 +99,15 @@ def test_a_grant_is_for_its_principal_its_agent_and_its_tenant(acme: Tenancy, gl
     assert call(acme).state is Progress.HANDED_OFF
 
 
+@gate("grants.bounds")
+@pytest.mark.parametrize("change", ["tool_digest = repeat('0', 64)", "origin_trust = 'user'"], ids=["tool", "trust"])
+def test_a_grant_is_for_the_very_tool_and_for_no_less_trusted_room(acme: Tenancy, change: str) -> None:
+    """Another version, classification, server or credential is another digest; the call's context carries no label."""
+    grant = granted(acme)
+    as_owner(acme, f"UPDATE standing_grants SET {change} WHERE id = %s", grant.id)
+    assert call(acme).state is Progress.HELD
+
+
 @gate("grants.four_eyes")
 def test_a_grant_takes_two_people_and_neither_key_nor_rule_of_theirs(acme: Tenancy) -> None:
     proposer, owner = person(acme, EXPERT), person(acme, EXPERT)

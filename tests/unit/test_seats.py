@@ -43,7 +43,7 @@ def test_covering_is_an_order_and_more_people_never_cover_less(
     assert len(left_of(one, two)) >= len(one) - len(two)
 
 
-@pytest.mark.parametrize(("one", "two"), product(PolicyVerdict, PolicyVerdict))
+@pytest.mark.parametrize(("one", "two"), list(product(PolicyVerdict, PolicyVerdict)))
 def test_the_seats_of_verdicts_follow_their_order(one: PolicyVerdict, two: PolicyVerdict) -> None:
     if one.needs_approval and two.needs_approval and one.rank >= two.rank:
         assert covers(seat_of(one), seat_of(two))

@@ -16,8 +16,10 @@ from toolsys.ports import Case, Limits, NotAvailable
 
 # Known failures that time alone may mend: asked to slow down, not reachable, the connection failed.
 RETRIED: Final = frozenset({"tool.rate_limited", "tool.server_unreachable", "tool.transport"})
-# Nobody answered: what was sent may have been felt.
-UNANSWERED: Final = frozenset({ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL})
+# Nobody answered, or nobody proved what the answer meant: what was sent may have been felt.
+UNANSWERED: Final = frozenset({
+    ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL, ToolFailureKind.OUTCOME_UNKNOWN,
+})  # fmt: skip
 
 
 def is_unrepeatable(case: Case) -> bool:

@@ -227,6 +227,7 @@ _OUTPUT: Final = (
     Requirement(
         "mcp.conformance", "issue 4", "The official client scenarios that apply pass; the others have reasons."
     ),
+    Requirement("mcp.injection", "issue 4", "What a server orders stays labelled data, and changes no policy."),
     Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
     Requirement(
         "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."
@@ -417,6 +418,7 @@ _MCP_ADMINISTRATION: Final = (
     ),
     Requirement("mcp.import", "issue 4 Import", "What is imported is disabled, unclassified and without its secrets."),
     Requirement("mcp.pages", "issue 4 Pages", "Each role sees and does with servers what is its own, and no more."),
+    Requirement("mcp.one_validator", "issue 4", "Every door refuses the same configuration for the same reason."),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
     Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
     Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),

@@ -13,11 +13,13 @@ from uuid import UUID, uuid4
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 
+from mcpcatalog import prompts
 from mcpcatalog.differences import differences
 from mcpcatalog.mapping import Generation, declaration_hash
 from mcpcatalog.models import CatalogChange, CatalogTool, McpServer, SessionServer
 from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool, ServerConfig
 from mcpcatalog.validators import Problem, problems
+from toolsys import services as platform
 from toolsys.egress import EgressPolicy
 from toolsys.models import ToolEvent
 from toolsys.tenancy import tenant_transaction
@@ -71,7 +73,7 @@ def _columns(config: ServerConfig) -> dict[str, Any]:
         "timeout_seconds": config.timeout_seconds,
         "maximum_output_bytes": config.maximum_output_bytes,
         "mode": config.mode,
-        "fixed_tools": list(config.fixed_tools),
+        "fixed_tools": [contract.model_dump() for contract in config.fixed_tools],
         "key_place": config.key_place,
         "key_name": config.key_name,
         "is_stateless": config.is_stateless,
@@ -79,7 +81,12 @@ def _columns(config: ServerConfig) -> dict[str, Any]:
 
 
 def record_discovery(
-    config: ServerConfig, catalog: Catalog, generation: Generation, *, at: datetime, connected_in_seconds: float = 0.0
+    config: ServerConfig,
+    catalog: Catalog,
+    generation: Generation,
+    *,
+    at: datetime,
+    connected_in_seconds: float | None = 0.0,
 ) -> bool:
     """Write one discovery: a generation that is new, what disappeared, the server's health. Return whether it changed.
 
@@ -94,18 +101,18 @@ def record_discovery(
             return False
         _write_generation(config, generation, at)
         _withdraw_missing(config, generation, at)
+        skills, refused = prompts.skills_of(config, catalog.prompts or ())
+        if catalog.prompts is not None:
+            platform.register_skills(tenant_id=config.tenant_id, server_id=config.server_id, declared=skills, at=at)
+            generation = replace(generation, rejected=(*generation.rejected, *refused))
         changed = server.catalog_hash != generation.catalog_hash
         observed = _observed(config, catalog, generation, at)
         if changed:
             observed["catalog_hash"] = generation.catalog_hash
             _write_change(config, server.catalog_hash, generation)
         McpServer.objects.filter(pk=server.pk).update(**observed)
-        connected = {
-            "server": config.server_id, "transport": config.transport.value, "tools": len(generation.tools),
-            "duration_ms": round(connected_in_seconds * 1_000),
-        }  # fmt: skip
-        events = [_event(config.tenant_id, "mcp.server.connected", connected, f"mcp.server.connected:{uuid4()}")]
-        ToolEvent.objects.bulk_create([*events, *_events(server, generation)], ignore_conflicts=True)
+        connected = _connected(config, generation, connected_in_seconds)
+        ToolEvent.objects.bulk_create([*connected, *_events(server, generation)], ignore_conflicts=True)
         return changed
 
 
@@ -231,6 +238,17 @@ def _rejection(rejected: RejectedTool) -> dict[str, str]:
         "remote_name": _printable(rejected.remote_name), "reason": rejected.reason,
         "detail": _printable(rejected.detail),
     }  # fmt: skip
+
+
+def _connected(config: ServerConfig, generation: Generation, seconds: float | None) -> list[ToolEvent]:
+    """A fixed server's catalog is also recorded where nobody was connected."""
+    if seconds is None:
+        return []
+    payload = {
+        "server": config.server_id, "transport": config.transport.value, "tools": len(generation.tools),
+        "duration_ms": round(seconds * 1_000),
+    }  # fmt: skip
+    return [_event(config.tenant_id, "mcp.server.connected", payload, f"mcp.server.connected:{uuid4()}")]
 
 
 def _events(server: McpServer, generation: Generation) -> Iterator[ToolEvent]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from mcpcatalog.contracts import MAXIMUM_CONTRACTS
+from mcpcatalog.mapping import declared_here, map_catalog
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, ServerConfig, Transport
 from toolsys.domain.names import is_valid_server_id
 from toolsys.egress import EgressPolicy, EgressRefused
@@ -43,7 +45,8 @@ def problems(
     """Return everything that is wrong with a configuration; an empty tuple means that it may be written."""
     return (
         *_identity(server), *_destination(server, policy, stdio_names), *_credential(server), *_auth_name(server),
-        *_token_endpoint(server, policy), *_scopes_and_limits(server, output_ceiling_bytes), *_modes(server),
+        *_token_endpoint(server, policy), *_scopes_and_limits(server, output_ceiling_bytes),
+        *_contracts(server, output_ceiling_bytes), *_key(server),
     )  # fmt: skip
 
 
@@ -116,9 +119,27 @@ def _scopes_and_limits(server: ServerConfig, ceiling: int) -> Iterator[Problem]:
         yield Problem("timeout_seconds", "range", "1 to 3600.")
 
 
-def _modes(server: ServerConfig) -> Iterator[Problem]:
-    if server.mode is CatalogMode.FIXED and not server.fixed_tools:
-        yield Problem("fixed_tools", "required", "A fixed server lists its tools.")
+def _contracts(server: ServerConfig, ceiling: int) -> Iterator[Problem]:
+    """A fixed server's catalog is what is written here, so that it has to be right when it is written."""
+    declared = server.fixed_tools
+    if server.mode is not CatalogMode.FIXED:
+        if declared:
+            yield Problem("fixed_tools", "not_expected", "Only a fixed server declares its tools here.")
+        return
+    if not 0 < len(declared) <= MAXIMUM_CONTRACTS:
+        yield Problem("fixed_tools", "required", f"A fixed server declares 1 to {MAXIMUM_CONTRACTS} tools.")
+        return
+    for contract in declared:
+        for defect in contract.defects():
+            yield Problem("fixed_tools", "open", f"{contract.name}: {defect}.")
+    found = map_catalog(server, declared_here(server), output_ceiling_bytes=ceiling)
+    for bad in found.rejected:
+        yield Problem("fixed_tools", "unusable", f"{bad.remote_name}: {bad.detail}.")
+    for clash in found.conflicts:
+        yield Problem("fixed_tools", "conflict", f"{' and '.join(clash)} would have one name.")
+
+
+def _key(server: ServerConfig) -> Iterator[Problem]:
     if server.key_place in {KeyPlace.ARGUMENT, KeyPlace.HEADER, KeyPlace.META} and not server.key_name:
         yield Problem("key_name", "required", "Say which argument, header or _meta key carries the idempotency key.")
     if server.key_place is KeyPlace.HEADER and server.transport is Transport.STDIO:

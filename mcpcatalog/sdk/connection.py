@@ -27,6 +27,8 @@ from mcpcatalog.remote import (
     Catalog,
     Effect,
     ProtocolViolation,
+    RemoteError,
+    RemotePrompt,
     RequestTimeout,
     ResponseTooLarge,
     ServerConfig,
@@ -197,7 +199,8 @@ class Connection:
             logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
 
     async def _on_message(self, message: Any) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification) and not self.has_changed:
+        kinds = (mcp_types.ToolListChangedNotification, mcp_types.PromptListChangedNotification)
+        if isinstance(message, kinds) and not self.has_changed:
             # Recorded once and not applied: the pinned set is this connection's for as long as it lives.
             self.has_changed = True
             self._on_list_changed(self.config)
@@ -253,8 +256,8 @@ class Connection:
 
     # -- requests
 
-    async def discover(self) -> Catalog:
-        """List the tools. Raises: RemoteError."""
+    async def discover(self, *, with_prompts: bool = False) -> Catalog:
+        """List the tools, and the prompts where they are wanted. Raises: RemoteError."""
         pages = surfaces.pages(self._listing, mcp_types.ListToolsRequest)
         tools, rejected = await listing.list_tools(pages, checks_headers=self._is_modern_http)
         session = self._session
@@ -266,7 +269,16 @@ class Connection:
         return Catalog(
             tools, rejected, self._revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
+            prompts=await self._prompts(has_any=bool(offered and offered.prompts)) if with_prompts else None,
         )  # fmt: skip
+
+    async def _prompts(self, *, has_any: bool) -> tuple[RemotePrompt, ...] | None:
+        """What is wrong with a list of prompts costs no tool."""
+        try:
+            return await surfaces.list_prompts(self._listing) if has_any else ()
+        except RemoteError as error:
+            logger.info("mcp prompts not listed server=%s reason=%s", self.config.server_id, error.reason_code)
+            return None
 
     async def _listing(self, request: Any) -> dict[str, Any]:
         return await self._request(request, self._timeouts.request, CallRecord())

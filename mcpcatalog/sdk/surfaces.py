@@ -10,11 +10,12 @@ from typing import Any, Final
 import mcp_types
 
 from mcpcatalog import resources
-from mcpcatalog.remote import Advertised, CallResult, InputRequired, ProtocolViolation, UpstreamError
+from mcpcatalog.remote import Advertised, CallResult, InputRequired, ProtocolViolation, RemotePrompt, UpstreamError
 from mcpcatalog.sdk import listing
 
 MAXIMUM_RESOURCES: Final = 1_000
 MAXIMUM_TEMPLATES: Final = 200
+MAXIMUM_PROMPTS: Final = 200
 
 type Ask = Callable[[Any], Awaitable[dict[str, Any]]]
 
@@ -56,6 +57,27 @@ async def read_resource(ask: Ask, uri: str, meta: Mapping[str, Any]) -> CallResu
         raise ProtocolViolation("contents is not a list of objects")
     blocks = tuple({"type": "resource", "resource": item} for item in contents)
     return CallResult(is_error=False, content=blocks, structured=None, effect="applied")
+
+
+async def list_prompts(ask: Ask) -> tuple[RemotePrompt, ...]:
+    """List the prompts, as many as we take; an entry that cannot be read is none. Raises: RemoteError."""
+    found, _ = await listing.list_some(pages(ask, mcp_types.ListPromptsRequest), "prompts", MAXIMUM_PROMPTS)
+    return tuple(_prompt(item) for item in found if isinstance(item, dict) and isinstance(item.get("name"), str))
+
+
+def _prompt(item: dict[str, Any]) -> RemotePrompt:
+    declared = item.get("arguments")
+    arguments = [each for each in declared if isinstance(each, dict)] if isinstance(declared, list) else []
+    return RemotePrompt(
+        item["name"],
+        _text(item, "description"),
+        tuple((_text(each, "name"), _text(each, "description"), each.get("required") is True) for each in arguments),
+    )
+
+
+def _text(item: dict[str, Any], key: str) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def require_complete(raw: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from toolsys.models.decisions import ApprovalRequest, PolicyDecision
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
 from toolsys.models.people import ApiKey, Membership, Principal
 from toolsys.models.resolutions import Resolution, UncertainResolution, WorkerProof
+from toolsys.models.skills import Skill
 from toolsys.models.tenant import PlatformState, Tenant
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Resolution",
     "Run",
     "RunStep",
+    "Skill",
     "Tenant",
     "ToolEvent",
     "UncertainResolution",

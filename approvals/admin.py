@@ -57,6 +57,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             services.decide(
                 tenant_id=shown.tenant_id, request_id=shown.pk, user=request.user, is_approval=choice == "approve",
                 note=request.POST.get("note", ""), digest=request.POST.get("digest", ""),
+                is_reauthenticated=request.user.check_password(request.POST.get("password", "")),
             )  # fmt: skip
         except Problem as problem:
             again = selectors.decision_view(request.user, shown.pk)

@@ -4,9 +4,10 @@ Judges by the facts that it is handed and by the tenant's rules of their authori
 recomputed. Scopes are step 3 of the pipeline. Source: DESIGN §5.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from uuid import UUID
 
 from approvals import rules
 from approvals.matchers import Subject
@@ -15,24 +16,49 @@ from toolsys.domain.calls import Decision, Facts, ProposedAction
 from toolsys.domain.states import PolicyVerdict
 from toolsys.ports import ApprovalTerms
 
+
+def no_grants(tenant_id: str, grants: Sequence[UUID], invocation_id: UUID | None) -> frozenset[UUID]:
+    """Implements `UsableGrants` where there are none."""
+    return frozenset()
+
+
 ReadRuleset = Callable[[str, int], Ruleset]
+UsableGrants = Callable[[str, Sequence[UUID], UUID | None], frozenset[UUID]]
 
 
 @dataclass(frozen=True, slots=True)
 class RuleGate:
-    """Implements `ports.PolicyGate`. `read` returns the rules of a tenant as of an authorization epoch."""
+    """Implements `ports.PolicyGate`. `read` returns the rules of a tenant as of an authorization epoch.
+
+    `usable` asks the database which of the grants that fit may be used; only calls that need people ask.
+    """
 
     read: ReadRuleset
+    usable: UsableGrants
 
     def evaluate(self, action: ProposedAction, facts: Facts) -> Decision:
-        """Switches, the tenant's flag, manifest, matrix, tenant rules, trust rules, in this order."""
+        """Switches, the tenant's flag, manifest, matrix, tenant rules, trust rules, grants, in this order."""
         ruleset = self.read(facts.tenant_id, facts.authz_epoch)
         blocked = _blocked(action, facts, ruleset)
         if blocked is not None:
             code, rule = blocked
             return Decision(PolicyVerdict.BLOCK, code, action.classification.risk, rule)
         subject = Subject.of(action, agent=facts.agent.name, principal=facts.principal.external_id, now=facts.now)
-        return judged(action, subject, ruleset, facts.session.profile)
+        decision = judged(action, subject, ruleset, facts.session.profile)
+        return self._granted(decision, action, facts, ruleset) if decision.verdict.needs_approval else decision
+
+    def _granted(self, decision: Decision, action: ProposedAction, facts: Facts, ruleset: Ruleset) -> Decision:
+        """A grant stands in for people: for a call that is not held, and one use of it."""
+        if facts.approval is not None:
+            return decision
+        fitting = [grant.id for grant in ruleset.grants_for(action, facts, decision)]
+        if not fitting:
+            return decision
+        usable = self.usable(facts.tenant_id, fitting, facts.invocation.id if facts.invocation else None)
+        chosen = next((each for each in fitting if each in usable), None)
+        if chosen is None:
+            return decision
+        return replace(decision, grant=chosen, matched={**decision.matched, "grant": str(chosen)})
 
 
 def judged(action: ProposedAction, subject: Subject, ruleset: Ruleset, profile_name: str) -> Decision:
@@ -47,18 +73,18 @@ def judged(action: ProposedAction, subject: Subject, ruleset: Ruleset, profile_n
 
 @dataclass(frozen=True, slots=True)
 class SeatDesk:
-    """Implements `ports.ApprovalDesk`: one seat, by the verdict; times by the profile, or the deployment's."""
+    """Implements `ports.ApprovalDesk`: the decision's seats; times by the profile, or the deployment's."""
 
     read: ReadRuleset
     expires_seconds: float
     consume_seconds: float
 
     def terms(self, decision: Decision, facts: Facts) -> ApprovalTerms:
-        seat = "client" if decision.verdict is PolicyVerdict.REQUIRE_CLIENT_APPROVAL else "expert"
         own = self.read(facts.tenant_id, facts.authz_epoch).terms.get(facts.session.profile, Terms())
         return ApprovalTerms(
-            (seat,), own.expires_seconds or self.expires_seconds, own.consume_seconds or self.consume_seconds
-        )
+            decision.needed_seats, own.expires_seconds or self.expires_seconds,
+            own.consume_seconds or self.consume_seconds,
+        )  # fmt: skip
 
 
 def _blocked(action: ProposedAction, facts: Facts, ruleset: Ruleset) -> tuple[str, str] | None:

@@ -11,12 +11,13 @@ from fnmatch import translate
 from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from approvals import conditions
 from approvals.conditions import CompiledCondition, Condition
 from approvals.rules import RuleMatch
 from toolsys.domain.calls import ProposedAction
+from toolsys.domain.seats import SEATS_LIMIT, Seat, seat_of
 from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.domain.trust import TrustLevel, lowest
@@ -81,7 +82,10 @@ class Matchers(BaseModel):
 
 
 class Rule(BaseModel):
-    """One version of one rule. `name` never changes, so that `name@version` says which row decided."""
+    """One version of one rule. `name` never changes, so that `name@version` says which row decided.
+
+    `seats` ask for more people than the verdict's own seat, one entry each.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -89,7 +93,15 @@ class Rule(BaseModel):
     version: Annotated[int, Field(ge=1)] = 1
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     verdict: PolicyVerdict
+    seats: Annotated[tuple[Seat, ...], Field(max_length=SEATS_LIMIT)] = ()
     match: Matchers = Matchers()
+
+    @model_validator(mode="after")
+    def _sits(self) -> "Rule":
+        """Raises: ValueError for seats that its verdict does not ask for."""
+        if self.seats and not set(seat_of(self.verdict)) & set(self.seats):
+            raise ValueError("seats are for a verdict that asks for approval, and hold that verdict's own seat")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,7 @@ class CompiledRule:
     arguments: tuple[CompiledCondition, ...] = ()
     asked: tuple[CompiledCondition, ...] = ()
     reason_code: str = ""
+    seats: tuple[Seat, ...] = ()
 
     def covers(self, tool_name: str) -> bool:
         if not self.names and self.globs is None:
@@ -160,7 +173,7 @@ class CompiledRule:
         values: JsonObject = {}
         if self.arguments:
             values = {"arguments": [condition.seen(subject.arguments) for condition in self.arguments]}
-        return RuleMatch(self.label, self.verdict, self.priority, is_certain, self.reason_code, values)
+        return RuleMatch(self.label, self.verdict, self.priority, is_certain, self.reason_code, values, self.seats)
 
 
 def compiled(rule: Rule) -> CompiledRule:
@@ -181,6 +194,7 @@ def compiled(rule: Rule) -> CompiledRule:
         hours=match.hours,
         arguments=arguments,
         asked=tuple(sorted(arguments, key=lambda each: each.is_expression)),
+        seats=rule.seats,
     )
 
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Max
 from pydantic import ValidationError
 
 from approvals import matchers, policy_selectors
-from approvals.models import KillSwitch, PolicyProfile, PolicyRule, PolicyRuleVersion, ToolPermission
+from approvals.models import KillSwitch, PlatformSwitch, PolicyProfile, PolicyRule, PolicyRuleVersion, ToolPermission
 from approvals.ruleset import SwitchKind
 from toolsys.domain.spec import JsonObject, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
@@ -27,13 +28,14 @@ TARGET_LIMIT: Final = 200
 
 def save_rule(
     *, tenant_id: str, user: Any, name: str, verdict: str, match: JsonObject, priority: int = 0, note: str = "",
-    is_active: bool = True, owner: Any = None,
+    is_active: bool = True, owner: Any = None, seats: Sequence[str] = (),
 ) -> PolicyRuleVersion:  # fmt: skip
     """Write a rule's next version, the first one included; `is_active` false withdraws it.
 
+    `seats` ask for more people than the verdict's own seat: one entry each, such as expert, expert, client.
     Raises: Problem (request.invalid), with a pointer to each field.
     """
-    rule = _parsed({"name": name, "verdict": verdict, "match": match, "priority": priority})
+    rule = _parsed({"name": name, "verdict": verdict, "match": match, "priority": priority, "seats": seats})
     _bounded(note, "/note", NOTE_LIMIT)
     with tenant_transaction(tenant_id):
         _lock(tenant_id)
@@ -44,8 +46,8 @@ def save_rule(
             raise Problem("request.invalid", [FieldError("/name", f"at most {RULES_LIMIT:,} rules")])
         return PolicyRuleVersion.objects.create(
             tenant_id=tenant_id, rule=found, version=newest + 1, is_active=is_active, priority=rule.priority,
-            verdict=rule.verdict, match=rule.match.model_dump(mode="json", exclude_defaults=True), note=note.strip(),
-            owner=owner or user, author=user,
+            verdict=rule.verdict, seats=list(rule.seats), note=note.strip(), owner=owner or user, author=user,
+            match=rule.match.model_dump(mode="json", exclude_defaults=True),
         )  # fmt: skip
 
 
@@ -62,16 +64,16 @@ def apply_rules(
         written = []
         for rule in rules:
             match = rule.match.model_dump(mode="json", exclude_defaults=True)
-            if known.get(rule.name) != (rule.priority, rule.verdict, match):
+            if known.get(rule.name) != (rule.priority, rule.verdict, match, list(rule.seats)):
                 written.append(save_rule(
                     tenant_id=tenant_id, user=user, name=rule.name, verdict=rule.verdict, match=match,
-                    priority=rule.priority, note=note,
+                    priority=rule.priority, note=note, seats=rule.seats,
                 ))  # fmt: skip
         return written
 
 
-def _said(row: PolicyRuleVersion) -> tuple[int, str, JsonObject]:
-    return row.priority, row.verdict, row.match
+def _said(row: PolicyRuleVersion) -> tuple[int, str, JsonObject, list[str]]:
+    return row.priority, row.verdict, row.match, row.seats
 
 
 def throw_switch(
@@ -81,6 +83,8 @@ def throw_switch(
 
     Raises: Problem (request.invalid, request.not_found: no such key).
     """
+    if kind is SwitchKind.TENANT:
+        raise Problem("request.invalid", [FieldError("/kind", "a whole tenant is switched by operators")])
     _bounded(note, "/note", NOTE_LIMIT)
     _bounded(target, "/target", TARGET_LIMIT)
     with tenant_transaction(tenant_id):
@@ -110,18 +114,43 @@ def permit_tools(*, tenant_id: str, tools: str, is_enabled: bool, agent_name: st
         return row
 
 
-def set_tenant_switch(tenant_id: str, *, is_enabled: bool) -> None:
-    """Turn everything of a tenant off or on. For operators. Raises: Problem (request.not_found)."""
-    if not Tenant.objects.using(OPERATOR_ALIAS).filter(pk=tenant_id).update(is_enabled=is_enabled):
-        raise Problem("request.not_found")
+def remove_permission(*, tenant_id: str, permission_id: UUID) -> None:
+    """Take one row of the permissions away: without any, nothing is restricted. Raises: Problem (request.not_found)."""
+    with tenant_transaction(tenant_id):
+        _lock(tenant_id)
+        if not ToolPermission.objects.filter(pk=permission_id).delete()[0]:
+            raise Problem("request.not_found")
 
 
-def set_platform_switch(*, is_enabled: bool) -> None:
-    """Turn everything off or on, for every tenant. For operators.
+def set_tenant_switch(tenant_id: str, *, is_enabled: bool, user: Any, note: str = "") -> KillSwitch:
+    """Turn everything of a tenant off or on, and keep who did. For operators.
 
-    Waits for each watermark that is about to commit: once this has returned, none passes.
+    Raises: Problem (request.not_found, request.invalid).
     """
-    PlatformState.objects.using(OPERATOR_ALIAS).update(is_execution_enabled=is_enabled)
+    _bounded(note, "/note", NOTE_LIMIT)
+    with transaction.atomic(using=OPERATOR_ALIAS):
+        if not Tenant.objects.using(OPERATOR_ALIAS).filter(pk=tenant_id).update(is_enabled=is_enabled):
+            raise Problem("request.not_found")
+        kept = KillSwitch.objects.using(OPERATOR_ALIAS).filter(tenant_id=tenant_id, kind=SwitchKind.TENANT)
+        thrown = kept.aggregate(newest=Max("number"))["newest"] or 0
+        return kept.create(
+            tenant_id=tenant_id, kind=SwitchKind.TENANT, target=tenant_id, number=thrown + 1, is_off=not is_enabled,
+            note=note.strip(), thrown_by=user,
+        )  # fmt: skip
+
+
+def set_platform_switch(*, is_enabled: bool, user: Any, note: str = "") -> PlatformSwitch:
+    """Turn everything off or on, for every tenant, and keep who did. For operators.
+
+    Waits for each watermark that is about to commit: once this has returned, none passes. Raises: Problem
+    (request.invalid).
+    """
+    _bounded(note, "/note", NOTE_LIMIT)
+    with transaction.atomic(using=OPERATOR_ALIAS):
+        PlatformState.objects.using(OPERATOR_ALIAS).update(is_execution_enabled=is_enabled)
+        return PlatformSwitch.objects.using(OPERATOR_ALIAS).create(
+            is_off=not is_enabled, note=note.strip(), thrown_by=user
+        )
 
 
 def set_profile(

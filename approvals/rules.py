@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toolsys.domain.calls import Decision, ProposedAction
+from toolsys.domain.seats import Seat, seat_of, weight
 from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.domain.trust import TrustLevel
@@ -63,6 +64,23 @@ class RuleMatch:
     is_certain: bool = True
     reason_code: str = ""
     values: JsonObject = field(default_factory=dict)
+    seats: tuple[Seat, ...] = ()
+
+    @property
+    def demand(self) -> "Demand":
+        return Demand.of(self.verdict, self.seats)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Demand:
+    """How much a verdict asks for: its rank first, then people, then clients among them."""
+
+    rank: int
+    people: tuple[int, int]
+
+    @classmethod
+    def of(cls, verdict: PolicyVerdict, asked: tuple[Seat, ...]) -> "Demand":
+        return cls(verdict.rank, weight(asked or seat_of(verdict)))
 
 
 def matrix_decision(action: ProposedAction) -> Decision:
@@ -86,36 +104,40 @@ def ruled_decision(
 
     A block wins whatever its priority. Of the others the highest priority counts, and of equal ones the strictest;
     loosened no further than the profile allows. A rule that only may match counts where it is stricter than that.
-    On a tie the matrix stands.
+    On a tie the matrix stands. A rule whose verdict the profile limits asks for the matrix's own seat.
     """
     if not matches:
         return matrix
     ordered = sorted(matches, key=_standing)
     certain = [match for match in ordered if match.is_certain]
-    decider, verdict = None, matrix.verdict
+    decider, verdict, seats = None, matrix.verdict, matrix.seats
     if certain:
         decider = certain[0]
         verdict = profile.limit(decider.verdict, matrix, side_effect)
+        seats = decider.seats if verdict is decider.verdict else ()
     for match in ordered:
-        if not match.is_certain and match.verdict.rank > verdict.rank:
-            decider, verdict = match, match.verdict
+        if not match.is_certain and match.demand > Demand.of(verdict, seats):
+            decider, verdict, seats = match, match.verdict, match.seats
     seen = {"matrix": matrix.verdict, "profile": profile.name, "rules": [_seen(match) for match in ordered]}
     matched = {**matrix.matched, **seen}
-    if decider is None or verdict is matrix.verdict:
+    if decider is None or Demand.of(verdict, seats) == Demand.of(matrix.verdict, matrix.seats):
         return Decision(matrix.verdict, matrix.reason_code, matrix.risk, matrix.rule, matched)
     code = decider.reason_code or f"policy.rule.{verdict}"
-    return Decision(verdict, code, matrix.risk, decider.rule, matched)
+    return Decision(verdict, code, matrix.risk, decider.rule, matched, seats)
 
 
-def _standing(match: RuleMatch) -> tuple[bool, int, int, str]:
+def _standing(match: RuleMatch) -> tuple[bool, int, int, tuple[int, int], str]:
     """Blocks first, then by priority, then the strictest; names make the order total, so that input order is moot."""
-    return (match.verdict is not BLOCK, -match.priority, -match.verdict.rank, match.rule)
+    people, clients = match.demand.people
+    return (match.verdict is not BLOCK, -match.priority, -match.verdict.rank, (-people, -clients), match.rule)
 
 
 def _seen(match: RuleMatch) -> JsonObject:
     seen: JsonObject = {"rule": match.rule, "verdict": match.verdict, "priority": match.priority}
     if not match.is_certain:
         seen["is_certain"] = False
+    if match.seats:
+        seen["seats"] = list(match.seats)
     return seen | ({"values": match.values} if match.values else {})
 
 

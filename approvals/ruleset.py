@@ -10,19 +10,22 @@ from fnmatch import fnmatchcase
 from typing import Final
 from uuid import UUID
 
+from approvals.grantmatch import CompiledGrant
 from approvals.matchers import CompiledRule, Subject
 from approvals.rules import Profile, RuleMatch
+from toolsys.domain.calls import Decision, Facts, ProposedAction
 from toolsys.kept import Kept
 
 NAMES_KEPT: Final = 512
 
 
 class SwitchKind(StrEnum):
-    """What a kill switch of a tenant may turn off; the platform's and the tenant's own are columns of theirs."""
+    """What a kill switch of a tenant may turn off. `tenant` only records: what counts is the tenant's own column."""
 
     SERVER = "server"
     TOOL = "tool"
     KEY = "key"
+    TENANT = "tenant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Ruleset:
     terms: Mapping[str, Terms] = field(default_factory=dict)
     switched_off: frozenset[tuple[str, str]] = frozenset()
     permissions: tuple[Permission, ...] = ()
+    grants: tuple[CompiledGrant, ...] = ()
     _covering: Kept[tuple[CompiledRule, ...]] = field(default_factory=lambda: Kept(NAMES_KEPT), compare=False)
 
     def matches(self, subject: Subject) -> list[RuleMatch]:
@@ -58,6 +62,10 @@ class Ruleset:
             found = tuple(rule for rule in self.rules if rule.covers(subject.tool_name))
             covering = self._covering.put(subject.tool_name, found)
         return [match for rule in covering if (match := rule.judged(subject)) is not None]
+
+    def grants_for(self, action: ProposedAction, facts: Facts, decision: Decision) -> list[CompiledGrant]:
+        """Return the grants that say enough for what a decision asks of people, what ends soonest first."""
+        return [grant for grant in self.grants if grant.fits(action, facts, decision.needed_seats)]
 
     def profile(self, name: str) -> Profile:
         """A profile that nobody has written allows no loosening."""

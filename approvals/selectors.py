@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from approvals import services
 from approvals.models import ApprovalVote
-from approvals.services import Check
+from approvals.seating import Check
 from toolsys import database, decisions
-from toolsys.domain.states import ApprovalStatus, Role
+from toolsys.domain.seats import Seat
+from toolsys.domain.spec import RiskLevel
+from toolsys.domain.states import ApprovalStatus
 from toolsys.models import ApprovalRequest, Membership, PolicyDecision
 
 MINE: Final = "mine"
@@ -41,6 +43,11 @@ class DecisionView:
     @property
     def may_decide(self) -> bool:
         return all(check.holds for check in self.checks)
+
+    @property
+    def is_weighty(self) -> bool:
+        """Approving it takes the password again."""
+        return bool(self.request.invocation.risk == RiskLevel.HIGH)
 
     @property
     def is_settled(self) -> bool:
@@ -94,10 +101,21 @@ def _tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
         lapsed = pending.filter(expires_at__lte=database.now())
         return lapsed | ApprovalRequest.objects.filter(status=ApprovalStatus.EXPIRED)
     live = pending.filter(expires_at__gt=database.now())
-    mine = live.filter(seats__0__in=_seats(user)).exclude(invocation__api_key__owner=user)
+    mine = live.filter(_for_seats(user)).exclude(invocation__api_key__owner=user)
+    mine = mine.exclude(pk__in=_voted(user))
     return mine if tab == MINE else live.exclude(pk__in=mine.values("pk"))
 
 
-def _seats(user: Any) -> list[str]:
+def _for_seats(user: Any) -> Q:
     roles = set(Membership.objects.filter(user=user).values_list("role", flat=True))
-    return [seat for seat, role in services.SEAT_ROLES.items() if Role(role) in roles]
+    found = Q(pk__in=[])
+    for seat in Seat:
+        if seat.role in roles:
+            found |= Q(seats__contains=[seat])
+    return found
+
+
+def _voted(user: Any) -> Any:
+    """Requests on which this person's word stands."""
+    mine = ApprovalVote.objects.filter(user=user).order_by("request_id", "-number").distinct("request_id")
+    return ApprovalVote.objects.filter(pk__in=mine.values("pk"), is_withdrawal=False).values("request_id")

@@ -1,87 +1,168 @@
-"""Deciding a held call: who may, under which lock, and what is recorded. One transaction each.
+"""Deciding a held call: votes in seats, taking a vote back, and several requests at once. One transaction each.
 
-A vote locks its request first, so that two people decide one after the other. Four eyes: whoever answers for the key
-that proposed cannot decide, and a key alone never can. Source: DESIGN §5.
+A vote locks its request first, so that two people decide one after the other; the last seat, or the first rejection,
+decides. A key alone never can: every function takes a person. Source: DESIGN §5.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from approvals import ballots, seating
 from approvals.models import ApprovalVote
+from approvals.seating import Ballot, Check, CountedVote, Voter
 from toolsys import decisions
-from toolsys.domain.states import ApprovalStatus, Role
-from toolsys.models import ApprovalRequest, Invocation, Membership
+from toolsys.decisions import SeatVote
+from toolsys.domain.rejections import Rejection
+from toolsys.domain.seats import Seat
+from toolsys.domain.states import ApprovalStatus
+from toolsys.models import ApprovalRequest
 from toolsys.problems import FieldError, Problem
 from toolsys.tenancy import tenant_transaction
 
-SEAT_ROLES: Final = {"expert": Role.EXPERT_APPROVER, "client": Role.CLIENT_APPROVER}
 NOTE_LIMIT: Final = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One condition under which a person may decide; unmet, `reason_code` refuses and `unmet` explains."""
-
-    sentence: str
-    holds: bool
-    reason_code: str
-    unmet: str
+BULK_APPROVALS: Final = 10
+BULK_REJECTIONS: Final = 50
 
 
 def decide(
-    *, tenant_id: str, request_id: UUID, user: Any, is_approval: bool, note: str, digest: str
-) -> ApprovalRequest:
-    """Record one person's decision; the call goes on in a worker after the commit.
+    *, tenant_id: str, request_id: UUID, user: Any, is_approval: bool, note: str, digest: str,
+    seat: Seat | None = None, rejection: Rejection | None = None, is_reauthenticated: bool = False,
+) -> ApprovalRequest:  # fmt: skip
+    """Record one person's vote; where it decides, the call goes on in a worker after the commit.
 
     `digest` is what the person was shown: if the request is about something else by now, nothing is decided.
-    Raises: Problem (request.not_found, request.invalid, approval.decided, approval.expired, approval.changed,
-    approval.own_call, auth.forbidden).
+    `rejection` is what the agent is told. `is_reauthenticated`: the edge has just checked the password; approving a
+    call of high risk takes it. Raises: Problem (request.not_found, request.invalid, auth.forbidden, approval.*).
     """
-    if not is_approval and not note.strip():
-        raise Problem("request.invalid", [FieldError("/note", "say why")])
-    if len(note) > NOTE_LIMIT:
-        raise Problem("request.invalid", [FieldError("/note", f"at most {NOTE_LIMIT:,} characters")])
+    _check_words(note, rejection, is_approval=is_approval)
     with tenant_transaction(tenant_id):
         locked = decisions.lock_request(request_id)
-        for check in (*_open(locked.row, locked.is_expired), *_may_sit(locked.row, user)):
-            if not check.holds:
-                raise Problem(check.reason_code)
-        if locked.row.digest != digest:
+        ballot, voter = ballots.ballot(locked.row, is_expired=locked.is_expired), ballots.voter(locked.row, user)
+        _require(seating.checks(ballot, voter))
+        if ballot.digest != digest:
             raise Problem("approval.changed")
-        seat = _seat(locked.row, user)
-        assert seat is not None
-        ApprovalVote.objects.create(
-            tenant_id=tenant_id, request=locked.row, user=user, seat=seat, is_approval=is_approval, note=note.strip(),
-            digest=digest,
-        )  # fmt: skip
-        return decisions.record_decision(locked.row, user=user, is_approval=is_approval)
+        vote = CountedVote(user.pk, _seat(ballot, voter, seat, is_approval=is_approval), is_approval)
+        if is_approval and ballot.is_weighty and not is_reauthenticated:
+            raise Problem("approval.password_needed")
+        _keep(locked.row, vote, digest, note, rejection=rejection, is_reauthenticated=is_reauthenticated)
+        return _concluded(locked.row, ballot, vote, user, rejection)
+
+
+def withdraw(*, tenant_id: str, request_id: UUID, user: Any, note: str = "") -> ApprovalRequest:
+    """Take one's vote back: its seat is free again. An approval that is not used yet is void with it.
+
+    Raises: Problem (request.not_found, request.invalid, approval.no_vote, approval.decided, approval.expired).
+    """
+    _check_words(note, None, is_approval=True)
+    with tenant_transaction(tenant_id):
+        locked = decisions.lock_request(request_id)
+        row, ballot = locked.row, ballots.ballot(locked.row, is_expired=locked.is_expired)
+        mine = next((vote for vote in ballots.newest_votes(row) if vote.user_id == user.pk), None)
+        if mine is None or mine.is_withdrawal:
+            raise Problem("approval.no_vote")
+        if ballot.status is not ApprovalStatus.APPROVED:
+            _require(seating.open_checks(ballot))
+        vote = CountedVote(user.pk, Seat(mine.seat), is_approval=False)
+        _keep(row, vote, row.digest, note, is_withdrawal=True)
+        if ballot.status is ApprovalStatus.PENDING:
+            return row
+        left = [SeatVote(each.user_id, each.seat) for each in ballot.counted if each.user_id != user.pk]
+        return decisions.record_decision(row, ApprovalStatus.VOIDED, user=user, votes=left)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of one request of several: its status, or the code that refused this one."""
+
+    request_id: UUID
+    status: str | None
+    reason_code: str | None = None
+
+
+def decide_many(
+    *, tenant_id: str, shown: Sequence[tuple[UUID, str]], user: Any, is_approval: bool, note: str,
+    rejection: Rejection | None = None, is_reauthenticated: bool = False,
+) -> list[Decided]:  # fmt: skip
+    """Decide several requests, each with the digest that was shown and in a transaction of its own.
+
+    Approvals together are bounded, of one tool and one rule, and never of high risk; rejections are bounded only.
+    Raises: Problem (request.invalid, approval.bulk_mixed), with nothing decided.
+    """
+    limit = BULK_APPROVALS if is_approval else BULK_REJECTIONS
+    if not 1 <= len(shown) <= limit or len({request_id for request_id, _ in shown}) != len(shown):
+        raise Problem("request.invalid", [FieldError("/requests", f"1 to {limit}, each of them once")])
+    _check_words(note, rejection, is_approval=is_approval)
+    if is_approval:
+        with tenant_transaction(tenant_id):
+            if not ballots.are_alike([request_id for request_id, _ in shown]):
+                raise Problem("approval.bulk_mixed")
+    found = []
+    for request_id, digest in shown:
+        try:
+            decided = decide(
+                tenant_id=tenant_id, request_id=request_id, user=user, is_approval=is_approval, note=note,
+                digest=digest, rejection=rejection, is_reauthenticated=is_reauthenticated,
+            )  # fmt: skip
+            found.append(Decided(request_id, decided.status))
+        except Problem as problem:
+            found.append(Decided(request_id, None, problem.reason_code))
+    return found
 
 
 def checks(request: ApprovalRequest, user: Any, *, is_expired: bool) -> list[Check]:
     """Say what `decide` would ask of this person now, and what of it holds. Transaction: needs the tenant's."""
-    return [*_may_sit(request, user), *_open(request, is_expired)]
+    ballot, voter = ballots.ballot(request, is_expired=is_expired), ballots.voter(request, user)
+    return [*seating.seat_checks(ballot, voter), seating.seat_check(ballot, voter), *seating.open_checks(ballot)]
 
 
-def _open(request: ApprovalRequest, is_expired: bool) -> tuple[Check, Check]:
-    is_pending = request.status == ApprovalStatus.PENDING
-    return (
-        Check("It is not decided yet.", is_pending, "approval.decided", f"It is {request.status}."),
-        Check("There is time left to decide.", not is_expired, "approval.expired", "The time has run out."),
-    )
+def _check_words(note: str, rejection: Rejection | None, *, is_approval: bool) -> None:
+    if not is_approval and not note.strip():
+        raise Problem("request.invalid", [FieldError("/note", "say why")])
+    if is_approval and rejection is not None:
+        raise Problem("request.invalid", [FieldError("/reject_code", "only with a rejection")])
+    if len(note) > NOTE_LIMIT or "\0" in note:
+        raise Problem("request.invalid", [FieldError("/note", f"at most {NOTE_LIMIT:,} characters")])
 
 
-def _may_sit(request: ApprovalRequest, user: Any) -> tuple[Check, Check]:
-    needed = " or ".join(SEAT_ROLES[seat].value.replace("_", " ") for seat in request.seats)
-    has_seat = _seat(request, user) is not None
-    is_own = Invocation.objects.filter(pk=request.invocation_id, api_key__owner=user).exists()
-    return (
-        Check(f"It takes the role {needed}.", has_seat, "auth.forbidden", "You do not have it in this organisation."),
-        Check("Four eyes: not whoever answers for the proposing key.", not is_own, "approval.own_call",
-              "You answer for it."),
+def _require(wanted: Sequence[Check]) -> None:
+    for check in wanted:
+        if not check.holds:
+            raise Problem(check.reason_code)
+
+
+def _seat(ballot: Ballot, voter: Voter, wanted: Seat | None, *, is_approval: bool) -> Seat:
+    if wanted is not None and wanted not in voter.seats_of(ballot.seats):
+        raise Problem("auth.forbidden")
+    if is_approval:
+        _require([seating.seat_check(ballot, voter)])
+    seat = seating.chosen_seat(ballot, voter, wanted=wanted, is_approval=is_approval)
+    if seat is None:
+        raise Problem("approval.seat_taken")
+    return seat
+
+
+def _keep(
+    row: ApprovalRequest, vote: CountedVote, digest: str, note: str, *, rejection: Rejection | None = None,
+    is_withdrawal: bool = False, is_reauthenticated: bool = False,
+) -> None:  # fmt: skip
+    """Write the vote; its number is the next one under the request's lock."""
+    ApprovalVote.objects.create(
+        tenant_id=row.tenant_id, request=row, user_id=vote.user_id, seat=vote.seat, is_approval=vote.is_approval,
+        number=ApprovalVote.objects.filter(request=row).count() + 1, is_withdrawal=is_withdrawal,
+        is_reauthenticated=is_reauthenticated, rejection=rejection or "", note=note.strip(), digest=digest,
     )  # fmt: skip
 
 
-def _seat(request: ApprovalRequest, user: Any) -> str | None:
-    roles = set(Membership.objects.filter(user=user).values_list("role", flat=True))
-    return next((seat for seat in request.seats if SEAT_ROLES[seat] in roles), None)
+def _concluded(
+    row: ApprovalRequest, ballot: Ballot, vote: CountedVote, user: Any, rejection: Rejection | None
+) -> ApprovalRequest:
+    """One rejection decides; an approval does when every seat has its person."""
+    if not vote.is_approval:
+        code = rejection.reason_code if rejection is not None else f"policy.approval.{vote.seat}_rejected"
+        return decisions.record_decision(row, ApprovalStatus.REJECTED, user=user, votes=[], rejection_code=code)
+    if not ballot.completed_by(vote):
+        return row
+    counted = [SeatVote(each.user_id, each.seat) for each in (*ballot.counted, vote)]
+    return decisions.record_decision(row, ApprovalStatus.APPROVED, user=user, votes=counted)

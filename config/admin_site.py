@@ -19,6 +19,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
 from approvals import admin as approvals_admin
+from approvals import policy_admin, switch_admin
 from approvals import selectors as approvals
 from toolsys import admin as toolsys_admin
 from toolsys import selectors
@@ -99,6 +100,6 @@ def _next(request: HttpRequest) -> str:
 
 
 site = ConsoleSite(name="admin")
-for pages in (toolsys_admin.PAGES, approvals_admin.PAGES):
+for pages in (toolsys_admin.PAGES, approvals_admin.PAGES, policy_admin.PAGES, switch_admin.PAGES):
     for model, page in pages.items():
         site.register(model, page)

@@ -17,6 +17,7 @@ ENV, TOOLSYS = load()
 SECRET_KEY = ENV.secret_key.get_secret_value()
 MASTER_ENCRYPTION_KEYS = decode_master_keys(ENV.master_encryption_key.get_secret_value())
 TOOLSYS_COMPOSITION = "config.wiring.compose_web"
+TOOLSYS_MCP_RULES = "config.wiring.mcp_rules"
 DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(ENV.csrf_trusted_origins)

@@ -17,9 +17,10 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.gate import RuleGate, SeatDesk
-from approvals.policy_selectors import Rulesets
+from approvals.policy_selectors import Rulesets, usable_grants
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
+from mcpcatalog.rules import Rules
 from toolsys import selectors
 from toolsys.artifacts import DurableFiles, StoredArtifacts
 from toolsys.builtin.artifact_export import ArtifactExport
@@ -151,7 +152,7 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     runtime = Runtime(
         store=SqlStore(sealer, clock, ids, bounds, crash_probe, worker_name()),
         registry=registry,
-        policy=RuleGate(rulesets),
+        policy=RuleGate(rulesets, usable_grants),
         desk=SeatDesk(rulesets, settings.TOOLSYS.approval_expiry_seconds, settings.TOOLSYS.approval_consume_seconds),
         sealer=sealer,
         artifacts=StoredArtifacts(artifact_files(), sealer, ids, crash_probe, artifact_bytes()),
@@ -178,11 +179,21 @@ def stdio_commands() -> dict[str, StdioCommand]:
 
 
 def egress_of(config: ServerConfig) -> EgressPolicy:
-    """A server may be dialled at its own origin and its token endpoint's; addresses are checked all the same."""
+    """A server may be dialled at its own origin and its token endpoint's, where its tenant's allowlist has both.
+
+    Addresses are checked all the same.
+    """
+    if not config.is_permitted:
+        return EgressPolicy()
     try:
         return egress_policy([config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])])
     except EgressRefused:
         return EgressPolicy()  # it has no origin: nothing is allowed, and the validators say why
+
+
+def mcp_rules() -> Rules:
+    """What a server's configuration is judged by before it is written."""
+    return Rules(frozenset(stdio_commands()), settings.TOOLSYS.global_output_ceiling_bytes, egress_policy)
 
 
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:

@@ -49,7 +49,8 @@ def map_catalog(server: ServerConfig, catalog: Catalog, *, output_ceiling_bytes:
 
 def spec_of(server: ServerConfig, tool: RemoteTool, version: str) -> ToolSpec:
     """Map one declaration. Source: the table of TS "Mapping a remote tool declaration into a ToolSpec"."""
-    classification = classification_of(server, tool.name)
+    said = tool.name in server.overrides
+    classification = classification_of(server, tool.name, declaration_hash(tool) if said else "")
     return forced(ToolSpec(
         name=names.mcp_tool_name(server.server_id, _own_name(tool.name)),
         version=version,
@@ -72,14 +73,17 @@ def spec_of(server: ServerConfig, tool: RemoteTool, version: str) -> ToolSpec:
     ))  # fmt: skip
 
 
-def classification_of(server: ServerConfig, remote_name: str) -> Classification:
-    """Return what the operator declared; reading a resource is what it is, at the server's risk."""
-    if remote_name != resources.REMOTE_NAME:
-        return server.classification
-    return Classification(
-        side_effect=SideEffectClass.EXTERNAL_READ, risk=server.classification.risk,
-        idempotency=IdempotencyClass.READ_ONLY,
-    )  # fmt: skip
+def classification_of(server: ServerConfig, remote_name: str, declared: str) -> Classification:
+    """Return what a tool with this declaration counts as: what people said of it, else of its server.
+
+    Reading a resource is what it is, at the server's risk.
+    """
+    base = server.classification
+    if remote_name == resources.REMOTE_NAME:
+        base = Classification(
+            side_effect=SideEffectClass.EXTERNAL_READ, risk=base.risk, idempotency=IdempotencyClass.READ_ONLY
+        )
+    return server.said_of(remote_name, declared, base)
 
 
 def _own_name(remote_name: str) -> str:

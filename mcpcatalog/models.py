@@ -4,11 +4,17 @@ Rows only; rules are in `mcpcatalog.validators`, writes in `mcpcatalog.services`
 """
 
 from enum import StrEnum
+from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.functions import Now
 
+from mcpcatalog import drafts
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, Transport
+from mcpcatalog.rules import rules
+from mcpcatalog.validators import InvalidConfiguration, Problem, mechanical
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.models.base import TenantOwned, tenant_key
 
@@ -20,8 +26,9 @@ def _choices(kind: type[StrEnum]) -> list[tuple[str, str]]:
 class McpServer(TenantOwned):
     """One configured server of a tenant, and what its last discovery saw. Never a secret, never a command line.
 
-    Configuration is written by `services.register_server` and the console; rows of transport stdio by the operator
-    role only (a trigger sees to it). What is observed is written by workers. Deleting one withdraws its tools.
+    Configuration is written by `administration` and, for seeds, `services.register_server`; rows of transport stdio and
+    what a server is classified as by the operator role only (a trigger sees to it). What is observed is written by
+    workers. Never deleted: disabling one withdraws its tools.
     """
 
     server_id = models.TextField(help_text="The second segment of its tools' names.")
@@ -55,6 +62,7 @@ class McpServer(TenantOwned):
     last_discovered_at = models.DateTimeField(null=True, editable=False)
     list_changed_at = models.DateTimeField(null=True, editable=False)
     last_failed_at = models.DateTimeField(null=True, editable=False)
+    failed_fingerprint = models.TextField(blank=True, default="", editable=False)
     last_failure_code = models.TextField(blank=True, default="", editable=False)
     last_failure_detail = models.TextField(blank=True, default="", editable=False)
     consecutive_failures = models.IntegerField(default=0, editable=False)
@@ -70,6 +78,81 @@ class McpServer(TenantOwned):
 
     def __str__(self) -> str:
         return self.server_id
+
+    def clean(self) -> None:
+        """Raises: ValidationError, with every rule that the columns break here."""
+        found = rules().problems_of(self.tenant_id, self.columns())
+        if found:
+            raise ValidationError(by_field(found))
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """No door writes a row past the mechanical rules. Raises: InvalidConfiguration."""
+        config, found = drafts.parsed(self.tenant_id, self.columns())
+        found = found or mechanical(config)  # type: ignore[arg-type]
+        if found:
+            raise InvalidConfiguration(found)
+        super().save(*args, **options)
+
+    def columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in drafts.COLUMNS}
+
+
+def by_field(found: tuple[Problem, ...]) -> dict[str, list[ValidationError]]:
+    """Return problems as Django's forms and models name them; the codes stay."""
+    errors: dict[str, list[ValidationError]] = {}
+    for each in found:
+        errors.setdefault(each.field, []).append(ValidationError(each.message, code=each.code))
+    return errors
+
+
+class ToolOverride(TenantOwned):
+    """What one tool of a server is believed to do, where that is not what its server is. Null: as the server.
+
+    A row of operators (`is_operators`) may be milder than the server, and then counts only for the endpoint and the
+    declaration that they looked at; a row of the tenant only tightens. Written by `classifying`.
+    """
+
+    server_id = models.TextField()
+    remote_name = models.TextField()
+    is_operators = models.BooleanField(default=False)
+    side_effect = models.TextField(choices=_choices(SideEffectClass), null=True, blank=True)
+    risk = models.TextField(choices=_choices(RiskLevel), null=True, blank=True)
+    idempotency = models.TextField(choices=_choices(IdempotencyClass), null=True, blank=True)
+    endpoint = models.TextField(blank=True, default="")
+    declaration_hash = models.TextField(blank=True, default="")
+    note = models.TextField(blank=True, default="")
+    set_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        db_table = "mcp_tool_overrides"
+        verbose_name = "tool override"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "server_id", "remote_name", "is_operators"], name="mcp_override_is_unique"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.server_id} {self.remote_name}"
+
+
+class ServerCheck(TenantOwned):
+    """One walk up the ladder of a server: asked for by a person, done by a worker. The newest twenty are kept."""
+
+    server_id = models.TextField()
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    rungs = models.JSONField(default=list)
+    is_passed = models.BooleanField(default=False)
+
+    class Meta:
+        db_table = "mcp_checks"
+        verbose_name = "server check"
+        indexes = [models.Index(fields=["tenant", "server_id", "-id"], name="mcp_check_by_server")]
+
+    def __str__(self) -> str:
+        return f"{self.server_id} {self.pk}"
 
 
 class CatalogTool(TenantOwned):

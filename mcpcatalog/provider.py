@@ -201,7 +201,7 @@ class McpProvider:
         connections = self.workbench.connections if self.workbench else _NoConnections()
         kind = ResourceTool if tool.remote_name == resources.REMOTE_NAME else McpTool
         return kind(
-            _live(pinned, state.config, tool.remote_name),
+            _live(pinned, state.config, tool),
             state.config,
             tool.remote_name,
             tool.declaration_hash,
@@ -253,7 +253,9 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
         return state.discovered_fingerprint != state.config.fingerprint
     seen, failed = state.last_discovered_at, state.last_failed_at
     if failed is not None and (seen is None or failed > seen):
-        return now - failed >= timedelta(seconds=RETRY_SECONDS)
+        # What failed with another endpoint or credential says nothing of this one.
+        is_of_this = state.failed_fingerprint == state.config.fingerprint
+        return not is_of_this or now - failed >= timedelta(seconds=RETRY_SECONDS)
     if seen is None or state.discovered_fingerprint != state.config.fingerprint:
         return True
     if state.list_changed_at is not None and state.list_changed_at > seen:
@@ -261,9 +263,9 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
 
 
-def _live(pinned: ToolSpec, config: ServerConfig, remote_name: str) -> ToolSpec:
+def _live(pinned: ToolSpec, config: ServerConfig, tool: PinnedTool) -> ToolSpec:
     """The schema is pinned, the classification is live, and the stricter of both counts."""
-    spec = pinned.reclassified(mapping.classification_of(config, remote_name))
+    spec = pinned.reclassified(mapping.classification_of(config, tool.remote_name, tool.declaration_hash))
     passes_key = pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE
     scopes = pinned.required_scopes | config.required_scopes
     if (passes_key, scopes) == (spec.passes_idempotency_key, spec.required_scopes):

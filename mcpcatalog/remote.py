@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from mcpcatalog.contracts import ToolContract
 from toolsys.domain.canonical import canonical_bytes, sha256_hex
 from toolsys.domain.context import SecretValue
-from toolsys.domain.spec import Classification
+from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 
 type JsonObject = dict[str, Any]
 type Effect = Literal["not_applied", "unknown", "applied"]
@@ -61,9 +61,33 @@ class StdioCommand:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What one tool is believed to do, where that is not what its server is; None is as the server.
+
+    One of operators may be milder, for the declaration that they looked at; one of the tenant only tightens.
+    """
+
+    is_operators: bool
+    side_effect: SideEffectClass | None = None
+    risk: RiskLevel | None = None
+    idempotency: IdempotencyClass | None = None
+    declaration_hash: str = ""
+
+    def over(self, base: Classification) -> Classification:
+        return Classification(
+            side_effect=self.side_effect or base.side_effect,
+            risk=self.risk or base.risk,
+            idempotency=self.idempotency or base.idempotency,
+        )
+
+
 @dataclass(frozen=True)
 class ServerConfig:
-    """One configured server as every part of the adapter sees it. For stdio, `endpoint` is an entry's name."""
+    """One configured server as every part of the adapter sees it. For stdio, `endpoint` is an entry's name.
+
+    Not `is_permitted`: it is not where the tenant's servers may be, so that it is not dialled.
+    """
 
     tenant_id: str
     server_id: str
@@ -86,6 +110,9 @@ class ServerConfig:
     is_stateless: bool = False
     negotiated_revision: str = ""
     command: StdioCommand | None = None
+    # What the tenant and its operators say of it, and no part of whom we talk to.
+    is_permitted: bool = field(default=True, compare=False)
+    overrides: Mapping[str, tuple["Override", ...]] = field(default_factory=dict, compare=False)
 
     @property
     def keeps_state(self) -> bool:
@@ -108,6 +135,15 @@ class ServerConfig:
             "fixed_tools": [contract.model_dump() for contract in self.fixed_tools],
             "command": [list(self.command.argv), dict(self.command.environment)] if self.command else None,
         }))  # fmt: skip
+
+    def said_of(self, remote_name: str, declaration_hash: str, base: Classification) -> Classification:
+        """Return what a tool counts as instead of `base`: the operators' word on it, tightened by the tenant's."""
+        found = base
+        for override in sorted(self.overrides.get(remote_name, ()), key=lambda each: not each.is_operators):
+            said = override.over(found)
+            is_its = override.is_operators and override.declaration_hash == declaration_hash
+            found = said if is_its else found.stricter(said)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,23 +4,26 @@ Each function opens the tenant's transaction for itself. Imported by the provide
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from mcpcatalog import contracts
-from mcpcatalog.models import CatalogTool, McpServer, SessionServer
+from mcpcatalog.models import CatalogTool, McpServer, SessionServer, ToolOverride
 from mcpcatalog.remote import (
     AuthScheme,
     CatalogMode,
     KeyPlace,
+    Override,
     RemoteTool,
     ServerConfig,
     StdioCommand,
     Transport,
 )
+from toolsys import allowances
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
+from toolsys.egress import EgressRefused, Origin
 from toolsys.selectors import credential_versions
 from toolsys.tenancy import tenant_transaction
 
@@ -42,6 +45,7 @@ class ServerState:
     last_failed_at: datetime | None
     has_refused_login: bool = False
     list_changed_at: datetime | None = None
+    failed_fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +106,59 @@ def pinned_tool(tenant_id: str, server_id: str, catalog_hash: str, registry_name
 
 
 def _states(tenant_id: str, rows: Iterable[McpServer], commands: Commands) -> list[ServerState]:
-    versions = credential_versions(tenant_id)
-    return [_state(row, commands, versions.get(row.credential_ref or "", 0)) for row in rows]
+    versions, allowed = credential_versions(tenant_id), allowances.origins(tenant_id)
+    said = _overrides(tenant_id)
+    return [
+        _state(row, replace(
+            config_of(row, commands, versions.get(row.credential_ref or "", 0)),
+            is_permitted=_is_permitted(row, allowed), overrides=_said_of(row, said),
+        ))
+        for row in rows
+    ]  # fmt: skip
 
 
-def _state(row: McpServer, commands: Commands, credential_version: int) -> ServerState:
+def _is_permitted(row: McpServer, allowed: frozenset[str]) -> bool:
+    """Say whether a remote server, and where its tokens come from, are where the tenant's servers may be."""
+    if row.transport == Transport.STDIO:
+        return True
+    try:
+        return all(str(Origin.of(url)) in allowed for url in (row.endpoint, row.token_endpoint) if url)
+    except EgressRefused:
+        return False
+
+
+type Said = dict[tuple[str, str], dict[str, tuple[Override, ...]]]
+
+
+def _overrides(tenant_id: str) -> Said:
+    """Return what is said of single tools, by server and endpoint; the tenant says it of any endpoint."""
+    found: Said = {}
+    for row in ToolOverride.objects.filter(tenant_id=tenant_id).order_by("server_id", "remote_name"):
+        of_server = found.setdefault((row.server_id, row.endpoint if row.is_operators else ""), {})
+        of_server[row.remote_name] = (*of_server.get(row.remote_name, ()), override_of(row))
+    return found
+
+
+def _said_of(row: McpServer, said: Said) -> dict[str, tuple[Override, ...]]:
+    """What operators said of another endpoint was not said of this one."""
+    by_operators = said.get((row.server_id, row.endpoint), {})
+    by_tenant = said.get((row.server_id, ""), {})
+    return {name: by_operators.get(name, ()) + by_tenant.get(name, ()) for name in by_operators | by_tenant}
+
+
+def override_of(row: ToolOverride) -> Override:
+    return Override(
+        row.is_operators, SideEffectClass(row.side_effect) if row.side_effect else None,
+        RiskLevel(row.risk) if row.risk else None, IdempotencyClass(row.idempotency) if row.idempotency else None,
+        row.declaration_hash,
+    )  # fmt: skip
+
+
+def _state(row: McpServer, config: ServerConfig) -> ServerState:
     return ServerState(
-        config_of(row, commands, credential_version), row.enabled, row.catalog_hash, row.discovered_fingerprint,
+        config, row.enabled, row.catalog_hash, row.discovered_fingerprint,
         row.last_discovered_at, row.last_failed_at, has_refused_login=row.last_failure_code in REFUSED_LOGIN,
-        list_changed_at=row.list_changed_at,
+        list_changed_at=row.list_changed_at, failed_fingerprint=row.failed_fingerprint,
     )  # fmt: skip
 
 

@@ -15,24 +15,18 @@ from django.db.models import F
 
 from mcpcatalog import prompts
 from mcpcatalog.differences import differences
+from mcpcatalog.drafts import columns_of
 from mcpcatalog.mapping import Generation, declaration_hash
 from mcpcatalog.models import CatalogChange, CatalogTool, McpServer, SessionServer
-from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool, ServerConfig
-from mcpcatalog.validators import Problem, problems
+from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool, ServerConfig, Transport
+from mcpcatalog.validators import InvalidConfiguration, problems
+from toolsys import allowances
 from toolsys import services as platform
-from toolsys.egress import EgressPolicy
+from toolsys.egress import EgressPolicy, Origin
 from toolsys.models import ToolEvent
-from toolsys.tenancy import tenant_transaction
+from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
 
 MAXIMUM_DETAIL = 500
-
-
-class InvalidConfiguration(ValueError):
-    """The write-time rules found problems; nothing was written."""
-
-    def __init__(self, found: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(f"{problem.field}: {problem.code}" for problem in found))
-        self.problems = found
 
 
 def register_server(
@@ -43,41 +37,23 @@ def register_server(
     output_ceiling_bytes: int,
     using: str = DEFAULT_DB_ALIAS,
 ) -> McpServer:
-    """Write a new server. A stdio one needs the operator's alias; the database refuses it to any other role.
+    """Write a new server as a deployment's set-up does: enabled, under a policy that the caller knows.
 
-    Transaction: opens one. Raises: InvalidConfiguration.
+    With the operator's alias it may be a stdio one and come classified, and its origins are allowed to the tenant.
+    People come through `administration`. Transaction: opens one. Raises: InvalidConfiguration.
     """
-    found = problems(config, policy=policy, stdio_names=stdio_names, output_ceiling_bytes=output_ceiling_bytes)
+    is_operator = using == OPERATOR_ALIAS
+    found = problems(
+        config, policy=policy, stdio_names=stdio_names, output_ceiling_bytes=output_ceiling_bytes,
+        is_operator=is_operator,
+    )  # fmt: skip
     if found:
         raise InvalidConfiguration(found)
     with tenant_transaction(config.tenant_id, using):
-        return McpServer.objects.using(using).create(**_columns(config))
-
-
-def _columns(config: ServerConfig) -> dict[str, Any]:
-    classification = config.classification
-    return {
-        "tenant_id": config.tenant_id,
-        "server_id": config.server_id,
-        "transport": config.transport,
-        "endpoint": config.endpoint,
-        "auth_scheme": config.auth_scheme,
-        "auth_name": config.auth_name,
-        "credential_ref": config.credential_ref,
-        "token_endpoint": config.token_endpoint,
-        "token_scopes": list(config.token_scopes) or None,
-        "side_effect": classification.side_effect,
-        "risk": classification.risk,
-        "idempotency": classification.idempotency,
-        "required_scopes": sorted(config.required_scopes),
-        "timeout_seconds": config.timeout_seconds,
-        "maximum_output_bytes": config.maximum_output_bytes,
-        "mode": config.mode,
-        "fixed_tools": [contract.model_dump() for contract in config.fixed_tools],
-        "key_place": config.key_place,
-        "key_name": config.key_name,
-        "is_stateless": config.is_stateless,
-    }
+        if is_operator and config.transport is Transport.HTTP:
+            for url in filter(None, (config.endpoint, config.token_endpoint)):
+                allowances.allow(config.tenant_id, str(Origin.of(url)), user=None, using=using)
+        return McpServer.objects.using(using).create(tenant_id=config.tenant_id, **columns_of(config))
 
 
 def record_discovery(
@@ -121,6 +97,7 @@ def record_failure(config: ServerConfig, reason_code: str, detail: str, *, at: d
     with tenant_transaction(config.tenant_id):
         McpServer.objects.filter(tenant_id=config.tenant_id, server_id=config.server_id).update(
             last_failed_at=at,
+            failed_fingerprint=config.fingerprint,
             last_failure_code=reason_code,
             last_failure_detail=_printable(detail),
             consecutive_failures=F("consecutive_failures") + 1,

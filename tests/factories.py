@@ -6,12 +6,25 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from toolsys import selectors, services
 from toolsys.composition import Composition
 from toolsys.domain.calls import Disposition
-from toolsys.models import Agent, AgentSession, ApiKey, ApprovalRequest, Invocation, Principal, Run, Tenant, ToolEvent
+from toolsys.domain.seats import Seat
+from toolsys.models import (
+    Agent,
+    AgentSession,
+    ApiKey,
+    ApprovalRequest,
+    Invocation,
+    Membership,
+    Principal,
+    Run,
+    Tenant,
+    ToolEvent,
+)
 from toolsys.ports import Runtime
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
@@ -104,11 +117,20 @@ def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[s
     return Tenancy(tenant_id, name.title(), agent, principal, key, session, run, house.runtime)
 
 
+def approver(tenant_id: str, seat: Seat = Seat.EXPERT) -> Any:
+    """Make a person who may take the seat."""
+    user = get_user_model().objects.create(username=f"approver-{uuid.uuid4().hex[:10]}")
+    with tenant_transaction(tenant_id):
+        Membership.objects.create(tenant_id=tenant_id, user=user, role=seat.role)
+    return user
+
+
 def approve(tenancy: Tenancy, held: Disposition, *, digest: str | None = None) -> None:
-    """Put the request into the state that a decision leaves it in."""
+    """Put the request into the state that a decision leaves it in, with people in its seats."""
     with tenant_transaction(tenancy.id):
         request = ApprovalRequest.objects.get(invocation_id=held.invocation_id)
         request.status = "approved"
+        request.votes = [{"user": approver(tenancy.id, Seat(seat)).pk, "seat": seat} for seat in request.seats]
         request.digest = digest or request.digest
         request.decided_at = timezone.now()
         request.consume_by = request.decided_at + timedelta(seconds=request.consume_seconds)
@@ -118,7 +140,7 @@ def approve(tenancy: Tenancy, held: Disposition, *, digest: str | None = None) -
 def reject(tenancy: Tenancy, held: Disposition) -> None:
     with tenant_transaction(tenancy.id):
         ApprovalRequest.objects.filter(invocation_id=held.invocation_id).update(
-            status="rejected", decided_at=timezone.now()
+            status="rejected", decided_at=timezone.now(), rejection_code="policy.approval.expert_rejected"
         )
 
 

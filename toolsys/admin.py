@@ -11,11 +11,11 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from toolsys import inert, provisioning, selectors, timeline
+from toolsys import explanations, inert, provisioning, selectors, timeline
 from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, moment, parsed_id, tenant_of
 from toolsys.forms import AgentForm, ApiKeyForm, PrincipalForm
 from toolsys.models import Agent, ApiKey, Invocation, Principal, Run
@@ -82,6 +82,20 @@ class InvocationAdmin(ReadOnlyAdmin):
             "opts": self.opts, "chip": chip(page.status),
         }  # fmt: skip
         return TemplateResponse(request, "admin/toolsys/invocation.html", context)
+
+    def get_urls(self) -> list[URLPattern]:
+        explained = self.admin_site.admin_view(self.explain_view)
+        return [path("<str:object_id>/explain/", explained, name="toolsys_invocation_explain"), *super().get_urls()]
+
+    def explain_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        found = explanations.explain(parsed_id(object_id)) if self.has_view_permission(request) else None
+        if found is None:
+            raise Http404
+        context = {
+            **self.admin_site.each_context(request), "title": f"Why {inert.visible(found.tool_name)} became this",
+            "found": found, "opts": self.opts, "chip": chip(found.status),
+        }  # fmt: skip
+        return TemplateResponse(request, "admin/toolsys/explanation.html", context)
 
 
 class RunAdmin(ReadOnlyAdmin):

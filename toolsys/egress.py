@@ -22,6 +22,7 @@ from typing import Any, Final
 import httpcore2
 import httpx2
 
+from toolsys.departure import MAY_SEND
 from toolsys.dialling import MAXIMUM_HEAD_BYTES, PinnedBackend, Resolver, resolve
 from toolsys.domain.destinations import (
     DEFAULT_PORTS,
@@ -85,14 +86,19 @@ class _Exchange:
         self.maximum_bytes = maximum_bytes
         self.deadline = None if total_seconds is None else asyncio.get_running_loop().time() + total_seconds
         self.was_sent = False
+        self._may_send = MAY_SEND.get()
         self._counts = counts
 
     def traced(self) -> dict[str, Any]:
-        """Only where our own time can run out is it asked whether anything was sent."""
-        return {} if self.deadline is None else {"trace": self._note}
+        """Only where our own time or our lease can run out does anybody look at the first byte."""
+        return {} if self.deadline is None and self._may_send is None else {"trace": self._note}
 
     async def _note(self, event: str, _info: object) -> None:
-        self.was_sent = self.was_sent or event.endswith("send_request_headers.started")
+        """The connection stands and its TLS too; what comes next is the first byte of the request."""
+        if event.endswith("send_request_headers.started"):
+            if self._may_send is not None and not self._may_send():
+                raise EgressFailed("unreachable", was_sent=False, detail="the lease had passed")
+            self.was_sent = True
 
     def ended(self, outcome: str) -> None:
         if self._counts is not None:

@@ -11,9 +11,11 @@ from collections.abc import Coroutine, Iterator
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from toolsys.departure import MAY_SEND
 from toolsys.domain.calls import Claim
 from toolsys.domain.capture import OutputTooLarge
 from toolsys.domain.context import CancellationToken, ToolExecutionContext
@@ -75,7 +77,7 @@ class WorkerExecution:
         self._keeper = keeper
         self._clock = clock
         self._draining = threading.Event()
-        self._ends: dict[UUID, float] = {}
+        self._claims: dict[UUID, Claim] = {}
 
     @property
     def is_draining(self) -> bool:
@@ -94,20 +96,22 @@ class WorkerExecution:
     @contextmanager
     def keeping(self, claim: Claim) -> Iterator[None]:
         self._keeper.hold(claim)
-        self._ends[claim.invocation_id] = claim.claimed_at_boottime + claim.remaining_seconds
+        self._claims[claim.invocation_id] = claim
         try:
             yield
         finally:
             self._keeper.drop(claim)
-            self._ends.pop(claim.invocation_id, None)
+            self._claims.pop(claim.invocation_id, None)
 
     def may_send(self, claim: Claim) -> bool:
         return self._clock.boottime() < self._keeper.live_until(claim)
 
     def _left(self, context: ToolExecutionContext) -> float:
         """One deadline for the whole claim: what preparation took, execution does not have."""
-        ends = self._ends.get(context.invocation_id)
-        left = context.timeout_seconds if ends is None else ends - self._clock.boottime()
+        claim = self._claims.get(context.invocation_id)
+        left = context.timeout_seconds
+        if claim is not None:
+            left = claim.claimed_at_boottime + claim.remaining_seconds - self._clock.boottime()
         return max(min(context.timeout_seconds, left), 0.0)
 
     def cancellation(self, claim: Claim) -> CancellationToken:
@@ -122,7 +126,7 @@ class WorkerExecution:
     @timed(10)
     def execute(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         try:
-            return self._loop.run(tool.execute(arguments, context), self._left(context))
+            return self._loop.run(self._fenced(tool, arguments, context), self._left(context))
         except TimeoutError:
             return _failed(ToolFailureKind.TIMEOUT, f"no answer within {context.timeout_seconds:.1f} s")
         except OutputTooLarge as runaway:
@@ -138,6 +142,13 @@ class WorkerExecution:
             # given or told, so only the exception's type is kept and logged.
             log.error("tool %s raised %s", tool.spec.name, type(error).__name__)
             return _failed(ToolFailureKind.INTERNAL, type(error).__name__)
+
+    async def _fenced(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
+        """In a context of its own: whatever the tool sends asks for this claim's lease before its first byte."""
+        claim = self._claims.get(context.invocation_id)
+        if claim is not None:
+            MAY_SEND.set(partial(self.may_send, claim))
+        return await tool.execute(arguments, context)
 
 
 def _failed(kind: ToolFailureKind, detail: str) -> ToolResult:

@@ -44,6 +44,7 @@ class _Record:
     row: Invocation
     decisions: list[PolicyDecision]
     approval: ApprovalRequest | None
+    for_people: bool
 
     @property
     def end(self) -> int:
@@ -59,16 +60,20 @@ class _Record:
         return 14 if numbers[-1] > 10 else 10
 
 
-def explain(invocation_id: UUID) -> Explanation | None:
-    """Return None for a call that is not the tenant's. Transaction: needs the tenant's."""
-    found = Invocation.objects.select_related("run__session__agent", "run__session__principal", "api_key", "step")
-    row = found.filter(pk=invocation_id).first()
+def explain(invocation_id: UUID, *, for_people: bool = True) -> Explanation | None:
+    """Return None for a call that is not the tenant's. Not `for_people`, it names no person and no inner detail.
+
+    Transaction: needs the tenant's.
+    """
+    found = Invocation.objects.select_related("run__session__agent", "run__session__principal", "api_key")
+    row = found.defer("run__session__pinned_tools").filter(pk=invocation_id).first()
     if row is None:
         return None
     record = _Record(
         row,
         list(PolicyDecision.objects.filter(invocation=row).order_by("created_at", "id")),
-        ApprovalRequest.objects.filter(invocation=row).first(),
+        ApprovalRequest.objects.select_related("decided_by").filter(invocation=row).first(),
+        for_people,
     )
     message = reasons.reason(row.reason_code).message if row.reason_code else ""
     steps = tuple(_explained(record, number) for number in STEP_NAMES)
@@ -83,7 +88,7 @@ def _explained(record: _Record, number: int) -> Explained:
         return Explained(number, STEP_NAMES[number], times, "", NOT_REACHED, is_deciding=False)
     saw, decided = _SAID[number](record)
     if is_deciding and row.reason_code and end < 14:
-        detail = (row.error or {}).get("detail", "")
+        detail = (row.error or {}).get("detail", "") if record.for_people else ""
         refused = f"refused: {row.reason_code}" + (f" ({detail})" if detail else "")
         decided = f"{refused}; {decided}" if number == 6 and record.decisions else refused
     return Explained(number, STEP_NAMES[number], times, saw, decided, is_deciding)
@@ -133,7 +138,7 @@ def _approved(record: _Record) -> tuple[str, str]:
     approval = record.approval
     if approval is None:
         return "the verdict", "no approval is needed"
-    who = f" by {approval.decided_by}" if approval.decided_by else ""
+    who = f" by {approval.decided_by}" if approval.decided_by and record.for_people else ""
     at = f" at {approval.decided_at:%Y-%m-%d %H:%M:%S}" if approval.decided_at else ""
     until = f"until {approval.expires_at:%Y-%m-%d %H:%M:%S} UTC"
     return (

@@ -17,6 +17,7 @@ from toolsys.domain.calls import (
 )
 from toolsys.domain.context import Principal
 from toolsys.domain.repetition import Alarm
+from toolsys.domain.seats import Seat
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
 from toolsys.domain.trust import TrustLevel
@@ -145,16 +146,16 @@ def _invocation(row: dict[str, Any]) -> Invocation:
 
 
 def _approval(approval: dict[str, Any]) -> Approval:
-    verdict = PolicyVerdict(approval["verdict"])
-    seat = "client" if verdict is PolicyVerdict.REQUIRE_CLIENT_APPROVAL else "expert"
     return Approval(
         id=UUID(approval["id"]),
         status=ApprovalStatus(approval["status"]),
         digest=approval["digest"],
-        verdict=verdict,
+        verdict=PolicyVerdict(approval["verdict"]),
         is_expired=approval["expired"],
         is_consumable=approval["consumable"],
-        rejection_code=f"policy.approval.{seat}_rejected",
+        seats=tuple(map(Seat, approval["seats"])),
+        held=tuple(map(Seat, approval["held"])),
+        rejection_code=approval["rejection_code"] or None,
     )
 
 

@@ -30,6 +30,7 @@ from toolsys.domain.context import (
     WorkspaceHandle,
 )
 from toolsys.domain.results import ArtifactRef, ToolResult
+from toolsys.domain.seats import Seat
 from toolsys.domain.spec import STRICTEST, Classification, JsonObject, ToolSpec
 from toolsys.domain.trust import TrustLevel
 
@@ -111,7 +112,7 @@ class PolicyGate(Protocol):
 class ApprovalTerms:
     """How a held call is decided: seats, when the decision expires, and how long an approval stays usable."""
 
-    seats: tuple[str, ...]
+    seats: tuple[Seat, ...]
     expires_seconds: float
     consume_seconds: float
 
@@ -220,7 +221,10 @@ class Normalized:
 
 @dataclass(slots=True)
 class Case:
-    """One call on its way through the pipeline. Each step adds what it found; nothing is added twice."""
+    """One call on its way through the pipeline. Each step adds what it found; nothing is added twice.
+
+    `is_recorded`: the store has written this entry's decision, which later commits of the entry do not repeat.
+    """
 
     call: ProposedCall
     facts: Facts
@@ -228,6 +232,7 @@ class Case:
     arguments: JsonObject | None = None
     normalized: Normalized | None = None
     decision: Decision | None = None
+    is_recorded: bool = False
     terms: ApprovalTerms | None = None
     claim: Claim | None = None
     result: ToolResult | None = None

@@ -31,6 +31,20 @@ def add_member(tenant_id: str, user: Any, role: Role) -> Membership:
         return Membership.objects.get_or_create(tenant_id=tenant_id, user=user, role=role)[0]
 
 
+def add_operator(tenant_id: str, user: Any, role: Role = Role.OPERATOR) -> Membership:
+    """Give somebody a role of the platform for one tenant. Operators only; the database refuses it to others."""
+    with tenant_transaction(tenant_id, OPERATOR_ALIAS):
+        rows = Membership.objects.using(OPERATOR_ALIAS)
+        return rows.get_or_create(tenant_id=tenant_id, user_id=user.pk, role=role)[0]
+
+
+def remove_operator(tenant_id: str, user: Any) -> bool:
+    """Take the operator's role away; say whether there was one. Operators only."""
+    with tenant_transaction(tenant_id, OPERATOR_ALIAS):
+        rows = Membership.objects.using(OPERATOR_ALIAS)
+        return rows.filter(tenant_id=tenant_id, user_id=user.pk, role=Role.OPERATOR).delete()[0] > 0
+
+
 def save_agent(
     tenant_id: str, name: str, enabled_tools: Sequence[str], profile: str = "default", *, is_enabled: bool = True
 ) -> Agent:

@@ -4,15 +4,17 @@ No ORM, clock, randomness, settings or logging here. The order and the commits a
 are the specification's. Imported by the pipeline only.
 """
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from toolsys import attempts, outputs, validation
-from toolsys.domain import canonical, idempotency, reasons, redaction, repetition
+from toolsys.domain import binding, canonical, idempotency, reasons, redaction, repetition, seats
 from toolsys.domain.calls import Approval, BoundedOutput, Decision, Disposition, Progress, ProposedAction
 from toolsys.domain.canonical import NotCanonical
 from toolsys.domain.context import ExecutionTarget, Principal, ToolExecutionContext
 from toolsys.domain.defaults import Overfilled
 from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.seats import Seat
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict
 from toolsys.ports import (
@@ -218,6 +220,7 @@ def evaluate_policy(case: Case, policy: PolicyGate) -> Decision:
         arguments_hash=case.normalized.arguments_hash,
         origin_trust=case.origin_trust,
         argument_trust=case.call.argument_trust,
+        binding=case.tool.binding if case.tool is not None else "",
     )
     decision = policy.evaluate(action, case.facts)
     if decision.verdict is PolicyVerdict.BLOCK:
@@ -230,25 +233,37 @@ def evaluate_policy(case: Case, policy: PolicyGate) -> Decision:
 def request_approval(case: Case, desk: ApprovalDesk) -> ApprovalTerms | None:
     """Return terms where the call must wait for people; None where it may go on.
 
-    A call is held once. On re-entry an approval with an equal digest satisfies the verdict that it was given for;
-    otherwise the call is denied. Raises: Refused (policy.approval.*).
+    A call is held once. On re-entry an approval with an equal digest satisfies what its seats cover, and a grant what
+    it was used for, until it ends; otherwise the call is denied. Raises: Refused (policy.approval.*).
     """
     assert case.decision is not None
-    approval, verdict = case.facts.approval, case.decision.verdict
+    approval, decision = case.facts.approval, case.decision
+    is_open = decision.verdict.needs_approval and decision.grant is None
     if case.row is None:
-        return desk.terms(case.decision, case.facts) if verdict.needs_approval else None
+        return desk.terms(decision, case.facts) if is_open else None
     if approval is None:
-        if verdict.needs_approval:
-            raise Refused(case.decision.reason_code, "the fresh verdict asks for an approval that was never given")
+        if is_open and case.row.verdict.needs_approval:
+            raise Refused("policy.approval.grant_ended", "the grant that stood in for people stands no more")
+        if is_open:
+            raise Refused(decision.reason_code, "the fresh verdict asks for an approval that was never given")
         return None
     if approval.status is ApprovalStatus.REJECTED:
         raise Refused(approval.rejection_code or "policy.approval.rejected")
     _check_time(approval)
     if approval.status is ApprovalStatus.VOIDED or approval.digest != approval_digest(case):
         raise Refused("policy.approval.voided", "what was approved is not what would be done")
-    if verdict.rank > approval.verdict.rank:
-        raise Refused("policy.approval.not_covering", f"{approval.verdict} does not cover {verdict}")
+    _check_seats(approval, decision.needed_seats)
     return None
+
+
+def _check_seats(approval: Approval, needed: Sequence[Seat]) -> None:
+    """Whoever approved must still be entitled to, and be enough for what was asked then and for what is asked now."""
+    if approval.status is ApprovalStatus.PENDING:
+        return
+    for asked in (approval.seats, needed):
+        if not seats.covers(approval.held, asked):
+            have, wanted = ", ".join(approval.held) or "nobody", ", ".join(asked)
+            raise Refused("policy.approval.not_covering", f"approved by {have}; asked for {wanted}")
 
 
 def _check_time(approval: Approval) -> None:
@@ -266,16 +281,17 @@ def approval_digest(case: Case) -> str:
     assert case.tool is not None
     facts = case.facts
     bound = {
-        "tenant": facts.tenant_id,
-        "principal": str(facts.principal.id),
-        "run": str(facts.run.id),
-        "tool": case.spec.name,
-        "version": case.spec.version,
-        "arguments": case.normalized.arguments_hash,
-        "classification": case.classification.model_dump(mode="json"),
-        "binding": case.tool.binding,
-    }
+        "tenant": facts.tenant_id, "principal": str(facts.principal.id), "run": str(facts.run.id),
+        "tool": case.spec.name, "version": case.spec.version, "arguments": case.normalized.arguments_hash,
+        "classification": case.classification.model_dump(mode="json"), "binding": case.tool.binding,
+    }  # fmt: skip
     return canonical.sha256_hex(canonical.canonical_bytes(bound))
+
+
+def tool_digest(case: Case) -> str:
+    """Bind a grant that may be drawn from this call to the very tool (DESIGN §5)."""
+    assert case.tool is not None
+    return binding.tool_digest(case.spec.name, case.spec.version, case.classification, case.tool.binding)
 
 
 def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:

@@ -84,7 +84,7 @@ class SqlStore:
         approval = {
             "id": self.ids.uuid(), "verdict": case.decision.verdict, "digest": steps.approval_digest(case),
             "seats": list(case.terms.seats), "expires_seconds": case.terms.expires_seconds,
-            "consume_seconds": case.terms.consume_seconds,
+            "consume_seconds": case.terms.consume_seconds, "votes": [], "tool_digest": steps.tool_digest(case),
         }  # fmt: skip
         row = self._row(case, InvocationStatus.WAITING_FOR_APPROVAL)
         return self._propose(case, row, Disposition(case.call.invocation_id, Progress.HELD), approval=approval)
@@ -108,15 +108,17 @@ class SqlStore:
                 "trace": trace.taken(),
             })),
         )  # fmt: skip
-        return Disposition(row.id, Progress.STALE) if "stale" in answer else row
+        case.is_recorded = "stale" not in answer
+        return row if case.is_recorded else Disposition(row.id, Progress.STALE)
 
     def commit_claim(self, case: Case, row: Invocation) -> Claim | Disposition:
         before = self.clock.boottime()
         answer = self._call(
-            "claim", case.call.name, "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "claim", case.call.name, "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (case.call.tenant_id, row.id, row.claim_epoch, self.worker, self.limits.lease_seconds,
              case.facts.authz_epoch, case.facts.run.deadline_at, self.limits.max_claims,
-             self.limits.claim_cap_per_tenant, self.limits.parallel_cap),
+             self.limits.claim_cap_per_tenant, self.limits.parallel_cap,
+             None if case.is_recorded else database.as_json(self._decision(case))),
         )  # fmt: skip
         match answer.get("refused"):
             case None:
@@ -206,6 +208,8 @@ class SqlStore:
             decision = self._decision(case)
             proposal["decision"] = decision
             row["policy_decision_id"] = decision["id"]
+            if case.decision.grant is not None and row["status"] == InvocationStatus.AUTHORIZED:
+                proposal["grant"] = case.decision.grant
         if approval is not None:
             proposal["approval"] = approval
         point = {"authorized": "intent", "waiting_for_approval": "hold"}.get(row["status"], "refusal")
@@ -218,7 +222,8 @@ class SqlStore:
         )  # fmt: skip
         if "conflict" in answer:
             raise Problem("step.conflict")
-        return written if "id" in answer else Disposition(call.invocation_id, Progress.STALE)
+        case.is_recorded = "id" in answer
+        return written if case.is_recorded else Disposition(call.invocation_id, Progress.STALE)
 
     def _row(self, case: Case, status: InvocationStatus) -> JsonObject:
         call = case.call

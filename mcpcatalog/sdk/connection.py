@@ -41,6 +41,7 @@ from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
+from toolsys.departure import may_leave
 
 logger = logging.getLogger(__name__)
 
@@ -308,6 +309,8 @@ class Connection:
         session = self._session
         if session is None or not self.is_alive:
             raise ServerUnreachable("the connection ended", effect="not_applied")
+        if not may_leave():
+            raise ServerUnreachable("the lease had passed", effect="not_applied")
         if self.config.transport is Transport.STDIO:
             record.was_sent = True  # a pipe does not tell how much of a line was read
         task = self._loop.create_task(_send(session, request, seconds, record))

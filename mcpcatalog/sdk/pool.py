@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from mcpcatalog.remote import (
     AuthScheme,
     AuthUnsupported,
+    DestinationRefused,
     OutOfConnections,
     ProtocolViolation,
     ResolveCredential,
@@ -80,6 +81,8 @@ class ConnectionPool:
 
         Raises: RemoteError.
         """
+        if not config.is_permitted:
+            raise DestinationRefused("not where the tenant's servers may be", effect="not_applied")
         key = Key(config.tenant_id, config.server_id, config.fingerprint, "" if config.is_stateless else session)
         found = self._open.get(key)
         if found is not None and found.is_alive:

@@ -6,19 +6,38 @@ CREATE OR REPLACE FUNCTION mcpcatalog_guard_stdio() RETURNS trigger LANGUAGE plp
 DECLARE
     observed CONSTANT text[] := ARRAY[
         'negotiated_revision', 'catalog_hash', 'discovered_fingerprint', 'last_discovered_at', 'list_changed_at', 'last_failed_at',
-        'last_failure_code', 'last_failure_detail', 'consecutive_failures', 'server_claims', 'rejected_tools'];
+        'failed_fingerprint', 'last_failure_code', 'last_failure_detail', 'consecutive_failures', 'server_claims', 'rejected_tools'];
+    -- What a server is believed to do: a tenant that could say so would grant itself what the classification withholds.
+    classified CONSTANT text[] := ARRAY['side_effect', 'risk', 'idempotency', 'key_place', 'key_name', 'is_stateless'];
+    strictest CONSTANT jsonb := '{"side_effect": "external_write", "risk": "high", "idempotency": "non_idempotent",
+        "key_place": "none", "key_name": "", "is_stateless": false}';
+    is_same boolean := false;
 BEGIN
     IF pg_has_role(current_user, 'toolsys_operator', 'MEMBER') THEN
         RETURN coalesce(NEW, OLD);
     END IF;
-    IF coalesce(OLD.transport, '') <> 'stdio' AND coalesce(NEW.transport, '') <> 'stdio'
-       AND coalesce(OLD.credential_ref, '') !~ '^(env|file):' AND coalesce(NEW.credential_ref, '') !~ '^(env|file):' THEN
-        RETURN coalesce(NEW, OLD);
+    IF coalesce(OLD.transport, '') = 'stdio' OR coalesce(NEW.transport, '') = 'stdio'
+       OR coalesce(OLD.credential_ref, '') ~ '^(env|file):' OR coalesce(NEW.credential_ref, '') ~ '^(env|file):' THEN
+        IF TG_OP = 'UPDATE' AND to_jsonb(NEW) - observed = to_jsonb(OLD) - observed THEN
+            RETURN NEW;
+        END IF;
+        RAISE EXCEPTION 'stdio servers and deployment credentials are configured by operators' USING ERRCODE = 'insufficient_privilege';
     END IF;
-    IF TG_OP = 'UPDATE' AND to_jsonb(NEW) - observed = to_jsonb(OLD) - observed THEN
-        RETURN NEW;
+    IF TG_OP = 'DELETE' THEN
+        RETURN OLD;
     END IF;
-    RAISE EXCEPTION 'stdio servers and deployment credentials are configured by operators' USING ERRCODE = 'insufficient_privilege';
+    IF TG_OP = 'UPDATE' THEN
+        -- Another endpoint is another server: what was said of the one before does not hold.
+        is_same := NEW.endpoint = OLD.endpoint AND NEW.server_id = OLD.server_id;
+        IF NEW.required_scopes <> OLD.required_scopes THEN
+            RAISE EXCEPTION 'servers are classified by operators' USING ERRCODE = 'insufficient_privilege';
+        END IF;
+    END IF;
+    IF NOT (to_jsonb(NEW) @> strictest) AND NOT (is_same AND NOT EXISTS (
+        SELECT 1 FROM unnest(classified) AS c(name) WHERE to_jsonb(NEW) -> c.name IS DISTINCT FROM to_jsonb(OLD) -> c.name)) THEN
+        RAISE EXCEPTION 'servers are classified by operators' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
 END $$;
 
 CREATE TRIGGER guard_stdio BEFORE INSERT OR UPDATE OR DELETE ON mcp_servers

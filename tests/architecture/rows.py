@@ -21,12 +21,24 @@ VALUES: dict["type[models.Field[Any, Any]]", Callable[[], Any]] = {
     models.BooleanField: lambda: True,
     models.FloatField: lambda: 1.0,
     models.IntegerField: lambda: 1,
-    models.TextField: lambda: f"x-{uuid.uuid4().hex}",
+    models.TextField: lambda: f"x_{uuid.uuid4().hex}",
 }
 
 
 # Repeat what the parent row holds, which is checked there; the call path is spared three locks (`TenantTables.copied`).
 COPIED = {"Invocation.session", "Invocation.api_key", "PolicyDecision.run"}
+
+
+# Where one column's value decides what another may hold.
+VALID: dict[str, dict[str, Any]] = {
+    "McpServer": {
+        "auth_scheme": "none", "auth_name": None, "credential_ref": None, "token_endpoint": None, "token_scopes": None,
+        "required_scopes": [], "mode": "discovered", "fixed_tools": [], "key_place": "none", "key_name": "",
+        "is_stateless": False,
+    },
+    "ToolOverride": {"is_operators": False},
+    "Skill": {"source": "agent", "server_id": None},
+}  # fmt: skip
 
 
 def is_of_tenant(model: type[models.Model]) -> bool:
@@ -62,7 +74,7 @@ def row_values(model: type[models.Model], tenant_id: str) -> dict[str, Any]:
             found[field.attname] = list(field.flatchoices)[-1][0]
         elif field.db_default is models.NOT_PROVIDED or field.primary_key:
             found[field.attname] = next(make for kind, make in VALUES.items() if isinstance(field, kind))()
-    return found
+    return found | VALID.get(model.__name__, {})
 
 
 def _parent(field: "models.ForeignKey[Any, Any]", tenant_id: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from approvals import matchers
-from approvals.gate import RuleGate
+from approvals.gate import RuleGate, no_grants
 from approvals.matchers import Rule
 from approvals.ruleset import Ruleset
 from tests.unit.test_policy_matchers import facts
@@ -53,7 +53,7 @@ def measured(name: str, match: Callable[[int], JsonObject]) -> float:
         for n in range(RULES)
     ]
     ruleset = Ruleset(tuple(map(matchers.compiled, rules)))
-    gate = RuleGate(lambda tenant_id, epoch: ruleset)
+    gate = RuleGate(lambda tenant_id, epoch: ruleset, no_grants)
     call = action(
         tool_name="mcp.server_1.send", server_id="server_1", arguments_hash=uuid4().hex,
         arguments={"to": "ann@example.com", "amount": 250, "labels": ["red", "blue"], "body": "x" * 2_000},

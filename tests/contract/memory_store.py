@@ -115,13 +115,14 @@ class MemoryStore:
         if row.status is not WAITING:
             return row
         self.probe.reached("before_intent", case.call.name)
-        is_consumed = self._consume(case, self.tables.calls[row.id])
+        is_consumed = case.is_recorded = self._consume(case, self.tables.calls[row.id])
         self.probe.reached("after_intent", case.call.name)
         return row if is_consumed else Disposition(row.id, Progress.STALE)
 
     def _propose(self, case: Case, status: InvocationStatus, written: Disposition, point: str) -> Disposition:
         self.probe.reached(f"before_{point}", case.call.name)
         answer = self._insert(case, status, written)
+        case.is_recorded = answer == "written"
         self.probe.reached(f"after_{point}", case.call.name)
         if answer == "conflict":
             raise Problem("step.conflict")
@@ -131,6 +132,9 @@ class MemoryStore:
         db, call, run = self.tables, case.call, self.tables.runs[case.call.run_id]
         if run.cancel_requested_at is not None and status in {AUTHORIZED, WAITING}:
             return "stale"
+        grant = case.decision.grant if case.decision is not None and status is AUTHORIZED else None
+        if not db.may_use(grant):
+            return "stale"
         step = db.steps.setdefault((run.id, call.step.number), self._step(case))
         if step.body_hash != call.step.body_hash:
             return "conflict"
@@ -139,23 +143,28 @@ class MemoryStore:
         if db.find(run.id, step.number, call.call_id) is not None or row.idempotency_key in taken:
             return "duplicate"
         db.calls[row.id] = row
+        db.use(grant, row)
         db.emit(row, "tool.call.proposed", f"proposed:{row.id}")
         if case.decision is not None:
             db.decisions.append((row.id, case.decision.verdict))
         if call.raw_hash is None:
             db.payloads.add((row.id, "arguments"))
-        if status is AUTHORIZED:
-            db.emit(row, "tool.call.authorized", f"authorized:{row.id}")
-        elif status is WAITING:
+        self._begin(case, row, written)
+        return "written"
+
+    def _begin(self, case: Case, row: CallRow, written: Disposition) -> None:
+        """What follows from the status of a new row."""
+        if row.status is AUTHORIZED:
+            self.tables.emit(row, "tool.call.authorized", f"authorized:{row.id}")
+        elif row.status is WAITING:
             self._ask(case, row)
         else:
             row.outcome_status, row.reason_code, row.completed_at = (
                 written.outcome_status, written.reason_code, row.created_at,
             )  # fmt: skip
-            db.emit(row, f"tool.call.{status}", f"settled:{row.id}")
-            self._close(step)
+            self.tables.emit(row, f"tool.call.{row.status}", f"settled:{row.id}")
+            self._close(row.step)
             self._break_run(row)
-        return "written"
 
     def _new_row(self, case: Case) -> Invocation:
         """What this process wrote, not what others have made of it since."""
@@ -211,7 +220,7 @@ class MemoryStore:
         if row.status is not WAITING or row.cancel_requested_at is not None:
             return False
         is_usable = request.status is ApprovalStatus.APPROVED and request.digest == steps.approval_digest(case)
-        if not is_usable or request.consume_by is None or request.consume_by <= now:
+        if not is_usable or request.consume_by is None or request.consume_by <= now or not request.held:
             return False
         assert case.decision is not None
         request.status = ApprovalStatus.CONSUMED
@@ -258,6 +267,9 @@ class MemoryStore:
         row.lease_expires_at = now + timedelta(seconds=self.limits.lease_seconds)
         row.operation_deadline = min(case.facts.run.deadline_at, now + timedelta(seconds=row.timeout_seconds))
         row.authz_epoch = case.facts.authz_epoch
+        if not case.is_recorded:
+            assert case.decision is not None
+            self.tables.decisions.append((row.id, case.decision.verdict))
         self.tables.emit(row, "tool.call.started", f"started:{row.id}:{row.claim_epoch}")
         return Claim(
             invocation_id=row.id, tenant_id=case.call.tenant_id, tool_name=case.spec.name, epoch=row.claim_epoch,
@@ -386,6 +398,8 @@ class MemoryStore:
             request.status = ApprovalStatus.EXPIRED
         elif request.status in {ApprovalStatus.PENDING, ApprovalStatus.APPROVED}:
             request.status = ApprovalStatus.VOIDED
+        if request.status in {ApprovalStatus.EXPIRED, ApprovalStatus.VOIDED}:
+            self.tables.emit(row, f"approval.{request.status}", f"approval.ended:{row.id}")
         self._run_waits(row.step.run_id)
 
     def _close(self, step: StepRow) -> None:
@@ -401,12 +415,11 @@ class MemoryStore:
 
 
 def _approval(request: ApprovalRow, now: datetime) -> Approval:
-    seat = "client" if request.verdict is PolicyVerdict.REQUIRE_CLIENT_APPROVAL else "expert"
     is_consumable = (
         request.status is ApprovalStatus.APPROVED and request.consume_by is not None and request.consume_by > now
     )
     return Approval(
         id=request.id, status=request.status, digest=request.digest, verdict=request.verdict,
-        is_expired=request.expires_at <= now, is_consumable=is_consumable,
-        rejection_code=f"policy.approval.{seat}_rejected",
+        is_expired=request.expires_at <= now, is_consumable=is_consumable, seats=request.terms.seats,
+        held=request.held, rejection_code=request.rejection_code,
     )  # fmt: skip

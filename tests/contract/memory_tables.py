@@ -10,6 +10,7 @@ from uuid import UUID
 
 from toolsys.domain.calls import AgentFacts, KeyFacts, SessionFacts
 from toolsys.domain.context import Principal
+from toolsys.domain.seats import Seat
 from toolsys.domain.spec import Classification
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
 from toolsys.domain.trust import TrustLevel
@@ -109,6 +110,8 @@ class ApprovalRow:
     expires_at: datetime
     status: ApprovalStatus = ApprovalStatus.PENDING
     consume_by: datetime | None = None
+    held: tuple[Seat, ...] = ()
+    rejection_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ class Tables:
     decisions: list[tuple[UUID, PolicyVerdict]] = field(default_factory=list)
     events: dict[str, tuple[UUID, str]] = field(default_factory=dict)
     payloads: set[tuple[UUID, str]] = field(default_factory=set)
+    grants: dict[UUID, int] = field(default_factory=dict)
+    grant_uses: dict[UUID, UUID] = field(default_factory=dict)
     not_happened: set[UUID] = field(default_factory=set)
 
     def find(self, run_id: UUID, step_number: int, call_id: str) -> CallRow | None:
@@ -165,6 +170,14 @@ class Tables:
     def emit(self, row: CallRow, kind: str, derivation: str) -> None:
         """An event with a known derivation key says nothing new."""
         self.events.setdefault(derivation, (row.id, kind))
+
+    def may_use(self, grant: UUID | None) -> bool:
+        return grant is None or self.grants.get(grant, 0) > 0
+
+    def use(self, grant: UUID | None, row: CallRow) -> None:
+        if grant is not None:
+            self.grants[grant] -= 1
+            self.grant_uses[row.id] = grant
 
     # -- what people and other processes do
 
@@ -191,9 +204,16 @@ class Tables:
         request.status = ApprovalStatus.APPROVED if is_approval else ApprovalStatus.REJECTED
         request.digest = digest or request.digest
         request.consume_by = now + timedelta(seconds=request.terms.consume_seconds)
+        request.held = request.terms.seats if is_approval else ()
+        request.rejection_code = None if is_approval else "policy.approval.expert_rejected"
         self.calls[row_id].dispatch_after = now
-        self.emit(self.calls[row_id], f"approval.{request.status}", f"approval.decided:{request.id}")
+        self.emit(self.calls[row_id], f"approval.{request.status}", f"approval.{request.status}:{request.id}")
         return True
+
+    def deactivate_approver(self, row_id: UUID) -> None:
+        """Whoever approved is no longer entitled to: their vote counts no more, and the epoch rises."""
+        self.approvals[row_id].held = ()
+        self.raise_epoch()
 
     def raise_epoch(self) -> None:
         self.authz_epoch += 1

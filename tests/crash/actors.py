@@ -158,6 +158,7 @@ def _decide(order: dict[str, Any]) -> None:
     approvals.decide(
         tenant_id=order["tenant"], request_id=UUID(order["request"]), digest=order["digest"], note="as the cell says",
         user=get_user_model().objects.get(username="approver"), is_approval=order["approve"],
+        is_reauthenticated=True,
     )  # fmt: skip
     _answer(order, {"decided": True})
 

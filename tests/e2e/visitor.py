@@ -16,8 +16,8 @@ from playwright.sync_api import Locator, Page
 
 from tests.e2e.chromium import Look
 from tests.factories import Tenancy
+from tests.integration.console.people import give
 from tests.integration.processes import ROOT
-from toolsys import provisioning
 from toolsys.domain.states import Role
 
 PASSWORD = "correct horse battery staple"
@@ -120,5 +120,5 @@ def member(*memberships: tuple[Tenancy, Role]) -> Any:
     user.password = _HASH
     user.save(update_fields=["password"])
     for tenancy, role in memberships:
-        provisioning.add_member(tenancy.id, user, role)
+        give(tenancy, user, role)
     return user

@@ -6,7 +6,7 @@ import ssl
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
 import httpx2
@@ -17,6 +17,7 @@ from tests.egress.run import Resolver, WatchedNetwork
 from tests.egress.table import PUBLIC
 from tests.spec.requirements import gate
 from toolsys import dialling
+from toolsys.departure import MAY_SEND
 from toolsys.egress import (
     EgressClient,
     EgressCounts,
@@ -141,6 +142,39 @@ def test_whoever_stops_waiting_is_counted() -> None:
         return bench.counts.read()
 
     assert played(scene) == {"cancelled": 2, "answered": 1}
+
+
+@gate("egress.departure")
+@pytest.mark.parametrize("is_live", [True, False])
+def test_what_may_not_leave_any_more_once_connected_does_not_leave(is_live: bool) -> None:
+    """Connecting took longer than the lease: the handshakes are done, and not a byte of the request follows."""
+
+    async def scene(bench: Bench) -> tuple[list[int], int, dict[str, int]]:
+        dialled: list[int] = []
+
+        def asked() -> bool:
+            dialled.append(len(bench.network.dialled))
+            return is_live
+
+        MAY_SEND.set(asked)
+        with suppress(EgressFailed):
+            await bench.get("raw/ok")
+        return dialled, len(bench.public.requests), bench.counts.read()
+
+    ended = ([1], 1, {"answered": 1}) if is_live else ([1], 0, {"unreachable": 1})
+    assert played(scene) == ended
+
+
+@gate("egress.departure")
+def test_a_transport_without_a_deadline_of_its_own_asks_too() -> None:
+    async def scene(bench: Bench) -> int:
+        MAY_SEND.set(lambda: False)
+        with pytest.raises(EgressFailed) as failed:
+            await anext(bench.stream("raw/ok", 100))
+        assert (failed.value.reason, failed.value.was_sent) == ("unreachable", False)
+        return len(bench.public.requests)
+
+    assert played(scene) == 0
 
 
 @gate("egress.pinned")

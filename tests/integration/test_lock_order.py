@@ -19,9 +19,12 @@ from django.utils import timezone
 
 from tests.contract.store.cases import WRITE, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.sql_world import SqlWorld
+from tests.factories import approver
 from tests.spec.requirements import gate
-from toolsys.decisions import lock_request, record_decision
+from toolsys.decisions import SeatVote, lock_request, record_decision
 from toolsys.domain.calls import Progress
+from toolsys.domain.seats import Seat
+from toolsys.domain.states import ApprovalStatus
 from toolsys.domain.trust import TrustLevel
 from toolsys.models import ApprovalRequest, Invocation, Run
 from toolsys.ports import Fence
@@ -145,7 +148,8 @@ def test_a_decision_and_the_end_of_a_held_call_do_not_wait_in_a_circle(world: Sq
     with tenant_transaction(world.tenant_id):
         request = lock_request(ApprovalRequest.objects.get(invocation_id=row_id).pk).row
         beside.until_it_waits()
-        record_decision(request, user=None, is_approval=True)
+        person = approver(world.tenant_id)
+        record_decision(request, ApprovalStatus.APPROVED, user=person, votes=[SeatVote(person.pk, Seat.EXPERT)])
     assert beside.joined().is_settled
 
 

@@ -10,9 +10,11 @@ from django.db import DatabaseError
 
 from config import wiring
 from mcpcatalog import mapping, selectors, services
+from mcpcatalog.drafts import columns_of
 from mcpcatalog.models import CatalogTool, McpServer
 from mcpcatalog.provider import McpProvider, open_workbench
 from mcpcatalog.remote import Catalog, RemoteTool, ServerConfig, StdioCommand, Transport
+from mcpcatalog.validators import InvalidConfiguration
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import TIME_SERVER
 from toolsys import services as platform
@@ -86,22 +88,24 @@ def provider() -> McpProvider:
 
 def test_a_configuration_comes_back_as_it_was_written(acme: Tenancy) -> None:
     config = http_server(acme, required_scopes=frozenset({"mcp.crm.read"}), is_stateless=True)
-    register(config)
+    register(config, using="operator")
     state = selectors.server(acme.id, "crm", COMMANDS)
     assert state is not None
     assert state.config == config
 
 
 def test_a_configuration_with_problems_writes_nothing(acme: Tenancy) -> None:
-    with pytest.raises(services.InvalidConfiguration) as raised:
+    with pytest.raises(InvalidConfiguration) as raised:
         register(http_server(acme, endpoint="https://evil.example/"))
     assert [problem.code for problem in raised.value.problems] == ["egress_not_allowed"]
     assert selectors.server(acme.id, "crm", COMMANDS) is None
 
 
 def test_only_the_operators_role_writes_a_stdio_server(acme: Tenancy) -> None:
-    with pytest.raises(DatabaseError, match="configured by operators"):
+    with pytest.raises(InvalidConfiguration, match="transport: operators_only"):
         register(stdio_server(acme))
+    with pytest.raises(DatabaseError, match="configured by operators"), tenant_transaction(acme.id):
+        McpServer.objects.create(tenant_id=acme.id, **columns_of(stdio_server(acme)))
     register(stdio_server(acme), using="operator")
     register(http_server(acme))
     for column, value in (("endpoint", "other"), ("side_effect", "none"), ("enabled", False)):
@@ -158,20 +162,21 @@ def test_a_discovery_raises_the_epoch_only_where_something_changed(acme: Tenancy
     rejection = {"server": "crm", "remote_name": "bad", "reason": "schema.input"}
     assert events(acme, "mcp.tool.rejected") == [rejection]
     with tenant_transaction(acme.id):
-        McpServer.objects.filter(server_id="crm").update(side_effect="external_read")
+        McpServer.objects.filter(server_id="crm").update(timeout_seconds=31)
     assert epoch(acme) == before + 2
 
 
 def test_a_pinned_tool_is_bound_under_the_live_classification_or_not_at_all(
     acme: Tenancy, provider: McpProvider
 ) -> None:
-    register(http_server(acme, classification=READ))
+    register(http_server(acme, classification=READ), using="operator")
     discovered(http_server(acme), "a", "b")
     pinned = {spec.name: spec for spec in provider.specs(acme.id)}
     bound = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id)
     assert (bound.spec, bound.remote_name) == (pinned["mcp.crm.a"], "a")
-    with tenant_transaction(acme.id):
-        McpServer.objects.filter(server_id="crm").update(side_effect="external_write", required_scopes=["mcp.crm.x"])
+    with tenant_transaction(acme.id, "operator"):
+        of_operators = McpServer.objects.using("operator").filter(tenant_id=acme.id, server_id="crm")
+        of_operators.update(side_effect="external_write", required_scopes=["mcp.crm.x"])
     stricter = provider.bind(acme.id, pinned["mcp.crm.a"], epoch(acme), acme.session.id).spec
     assert (stricter.side_effect, sorted(stricter.required_scopes)) == (SideEffectClass.EXTERNAL_WRITE, ["mcp.crm.x"])
     assert stricter.input_schema == pinned["mcp.crm.a"].input_schema

@@ -17,6 +17,7 @@ from mcpcatalog import services as catalog
 from mcpcatalog.mapping import map_catalog
 from mcpcatalog.provider import McpProvider
 from mcpcatalog.remote import AuthScheme, Catalog, RemoteTool, ServerConfig, Transport
+from mcpcatalog.validators import InvalidConfiguration
 from tests.factories import Tenancy
 from tests.spec.requirements import gate
 from toolsys import vault
@@ -202,7 +203,7 @@ def test_the_deployment_s_references_resolve_and_belong_to_operators(
             resolve(acme, wrong, tmp_path)
     config = ServerConfig(acme.id, "crm", Transport.HTTP, "https://mcp.example/", auth_scheme=AuthScheme.BEARER)
     for reference in ("env:TOOLSYS_CREDENTIAL_CRM", "file:crm"):
-        with pytest.raises(DatabaseError, match="configured by operators"):
+        with pytest.raises(InvalidConfiguration, match="credential_ref: operators_only"):
             catalog.register_server(
                 replace(config, credential_ref=reference), policy=policy_for(["https://mcp.example/"]), stdio_names=(),
                 output_ceiling_bytes=1_048_576,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
-from approvals.gate import RuleGate, SeatDesk
+from approvals.gate import RuleGate, SeatDesk, no_grants
 from approvals.ruleset import Ruleset
 from tests.contract.memory_store import MemoryStore
 from tests.contract.memory_tables import CallRow, ManualClock
@@ -232,7 +232,7 @@ class House:
             self.keepers[name] = ModelKeeper(self.clock, store)
             execution = self.executions[name] = WorkerExecution(InlineLoop(), self.keepers[name], self.clock)
         self.runtimes[name] = Runtime(
-            store=store, registry=self.registry.seen_by(actor), policy=RuleGate(_no_rules),
+            store=store, registry=self.registry.seen_by(actor), policy=RuleGate(_no_rules, no_grants),
             desk=SeatDesk(_no_rules, 120.0, 60.0),
             sealer=PlainSealer(), artifacts=NoArtifacts(), credentials=NoCredentials(), clock=self.clock,
             ids=self.ids, probe=NoProbe(), limits=LIMITS, providers={}, execution=execution,

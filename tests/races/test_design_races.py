@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import httpcore2
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
 
+from tests.effects import EffectServer
 from tests.factories import Tenancy, approve, events_of
 from tests.integration.processes import eventually
 from tests.races.moments import Died, OwnWorker, at, die, pass_lease, row_of
@@ -340,6 +342,27 @@ def test_a_lease_is_kept_through_a_preparation_that_outlasts_it(acme: Tenancy, w
         (ended,) = acme.work(tool.installed_in(own.runtime), held)
     assert (ended.outcome_status, len(tool.sent), other.sent) == (OutcomeStatus.SUCCEEDED, 1, [])
     assert row_of(acme, held).claim_epoch == 1
+
+
+@gate("race.design")
+@gate("egress.departure")
+@pytest.mark.parametrize("is_stalled", [True, False])
+def test_a_connection_that_took_longer_than_the_lease_sends_nothing(
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch, is_stalled: bool
+) -> None:
+    """The watermark is committed and the fence was passed; then the network, or this machine, stands still."""
+    connect = httpcore2.AnyIOBackend.connect_tcp
+    with EffectServer() as effects, OwnWorker(worker, lease_seconds=30.0, is_beating=False) as own:
+
+        async def slow(*arguments: Any, **named: Any) -> httpcore2.AsyncNetworkStream:
+            own.clock.ahead += 31.0 if is_stalled else 0.0
+            return await connect(*arguments, **named)
+
+        monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", slow)
+        held = approved_write(acme)
+        acme.work(effects.installed_in(own.runtime), held)
+        assert row_of(acme, held).effect_sent_at is not None
+        assert len(effects.lines()) == (0 if is_stalled else 1)
 
 
 @gate("race.design")

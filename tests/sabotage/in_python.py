@@ -101,12 +101,12 @@ PIPELINE_DEFECTS: Final = (
     ),
     defect(
         "digest without arguments", "an approval is bound to the arguments", STEPS,
-        '        "arguments": case.normalized.arguments_hash,\n', "",
+        ' "arguments": case.normalized.arguments_hash,', "",
         "tests/unit/test_approval_binding.py::test_whatever_changes_makes_another_digest",
     ),
     defect(
         "weaker approval accepted", "an approval covers no stricter verdict than its own", STEPS,
-        "if verdict.rank > approval.verdict.rank:", "if False:",
+        "if not seats.covers(approval.held, asked):", "if False:",
         "tests/unit/test_approval_binding.py::test_an_expert_s_approval_does_not_cover_what_now_needs_the_client",
     ),
     defect(

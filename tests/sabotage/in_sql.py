@@ -39,7 +39,8 @@ SQL_DEFECTS: Final = (
         APPROVED + "test_an_approval_of_something_else_is_not_consumed",
     ),
     _commit(
-        "late approval consumed", "an approval is used in its time", "      AND consume_by > v_now;", "      ;",
+        "late approval consumed", "an approval is used in its time",
+        "      AND consume_by > v_now AND toolsys", "      AND toolsys",
         APPROVED + "test_an_approval_past_its_time_of_use_is_not_consumed",
     ),
     _commit(
@@ -50,9 +51,9 @@ SQL_DEFECTS: Final = (
     ),
     _commit(
         "claim makes a row young", "a claim keeps the row's database epoch",
-        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch\n",
+        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,\n",
         "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,\n"
-        "        database_epoch = (SELECT database_epoch FROM platform_state)\n",
+        "        database_epoch = (SELECT database_epoch FROM platform_state),\n",
         CLAIM + "test_a_claim_does_not_make_a_row_of_an_older_database_younger",
     ),
     _commit(

@@ -153,6 +153,7 @@ _CALLS: Final = (
     Requirement("recovery.unknown_watermark", "issue 3", "A watermark of unknown commit is read back before sending."),
     Requirement("recovery.fence", "DESIGN §4", "An open call of an older database epoch counts as sent."),
     Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),
+    Requirement("egress.departure", "DESIGN §4", "The lease is asked for once more before the first byte leaves."),
     Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),
     Requirement("parallel.admission", "TS admission check", "A step runs in parallel only if every call of it may."),
     Requirement("parallel.cap", "TS Parallel calls", "Eight calls of a step run at a time; the others queue."),
@@ -227,6 +228,10 @@ _OUTPUT: Final = (
     Requirement("skills.of_mcp", "TS MCP prompts", "Prompts are read-only, untrusted skills and in no prefix."),
     Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
     Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),
+    Requirement("docs.beneath", "XP", "The docs server opens nothing outside of its folder."),
+    Requirement("docs.bounded", "XP", "The docs server's reading, asking and answering are bounded."),
+    Requirement("docs.authenticated", "XP", "The docs server tells nothing to who has no token, and logs none."),
+    Requirement("docs.boundary", "XP", "A call crosses processes to its outcome, and each failure has its reason."),
     Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),
@@ -255,6 +260,16 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement(
+        "console.policy", "issue 5 Policy", "Rules, permissions, replays and dry runs are pages; trials write nothing."
+    ),
+    Requirement(
+        "console.switches", "issue 5 Policy", "A kill switch is thrown by a second POST and says who threw it."
+    ),
+    Requirement("console.stale", "notes console 13", "A form that shows an older state than the row's is a conflict."),
+    Requirement("console.roles", "issue 5 Prove", "Each page as each role; what is another tenant's does not exist."),
+    Requirement("console.windows", "issue 5 Prove", "Each page at 360 px, dark, without scripts, and as axe sees it."),
+    Requirement("console.explain", "DESIGN §6", "An explanation is one selector, for people and for runtimes."),
     Requirement("approvals.binding", "DESIGN §5", "An approval is bound to everything that it was given for."),
     Requirement("policy.matrix", "DESIGN §5", "The matrix is total, and untrusted content never loosens a verdict."),
     Requirement("policy.golden", "issue Policy", "Every cell of the matrix is in one reviewed file."),
@@ -306,9 +321,20 @@ _FAULTS: Final = (
     Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
 )
 
+_MCP_ADMINISTRATION: Final = (
+    Requirement("mcp.classified_by_operators", "TS Mapping", "Only operators say what a server is believed to do."),
+    Requirement("mcp.overrides", "DESIGN §7", "A tenant's word tightens; the operators' holds for what they saw."),
+    Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
+    Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
+    Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),
+)
+
 REQUIREMENTS: Final = {
-    row.id: row for row in (*_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API, *_EGRESS, *_FAULTS)
-}
+    row.id: row
+    for row in (
+        *_GATES, *_TYPES, *_REGISTRY, *_CALLS, *_OUTPUT, *_DATABASE, *_API, *_EGRESS, *_FAULTS, *_MCP_ADMINISTRATION,
+    )
+}  # fmt: skip
 
 
 def gate[F: Callable[..., object]](*identifiers: str) -> Callable[[F], F]:

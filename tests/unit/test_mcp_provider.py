@@ -8,20 +8,26 @@ import pytest
 from mcpcatalog.provider import is_stale
 from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
 from mcpcatalog.selectors import ServerState
+from tests.spec.requirements import gate
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 HTTP = ServerConfig("acme", "crm", Transport.HTTP, "https://mcp.example/mcp")
 STDIO = ServerConfig("acme", "clock", Transport.STDIO, "time", command=StdioCommand(("time-1",)))
 
 
-def seen(config: ServerConfig, *, ago: float | None, failed: float | None = None, fingerprint: str = "") -> ServerState:
+def seen(
+    config: ServerConfig, *, ago: float | None, failed: float | None = None, fingerprint: str = "", of: str = ""
+) -> ServerState:
+    """`of` is the configuration that failed, where that was another one."""
     return ServerState(
         config, is_enabled=True, catalog_hash="h", discovered_fingerprint=fingerprint or config.fingerprint,
         last_discovered_at=None if ago is None else NOW - timedelta(seconds=ago),
         last_failed_at=None if failed is None else NOW - timedelta(seconds=failed),
+        failed_fingerprint=of or config.fingerprint,
     )  # fmt: skip
 
 
+@gate("mcp.rotation_retries")
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
@@ -37,6 +43,8 @@ def seen(config: ServerConfig, *, ago: float | None, failed: float | None = None
         (seen(HTTP, ago=400, failed=29), False),
         (seen(HTTP, ago=10, failed=20), False),
         (seen(HTTP, ago=100, failed=31), True),
+        (seen(HTTP, ago=None, failed=1, of="before the rotation"), True),
+        (seen(HTTP, ago=10, failed=1, of="before the edit"), True),
         (replace(seen(HTTP, ago=10), list_changed_at=NOW), True),
         (replace(seen(HTTP, ago=10), list_changed_at=NOW - timedelta(seconds=11)), False),
     ],

@@ -17,7 +17,10 @@ STDIO = ServerConfig("acme", "clock", Transport.STDIO, "time")
 
 
 def codes(server: ServerConfig, **changes: Any) -> set[tuple[str, str]]:
-    found = problems(replace(server, **changes), policy=POLICY, stdio_names={"time"}, output_ceiling_bytes=1_048_576)
+    found = problems(
+        replace(server, **changes), policy=POLICY, stdio_names={"time"}, output_ceiling_bytes=1_048_576,
+        is_operator=True,
+    )  # fmt: skip
     return {(problem.field, problem.code) for problem in found}
 
 

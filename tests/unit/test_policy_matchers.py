@@ -178,7 +178,7 @@ def test_the_order_is_switches_flag_manifest_permissions_and_then_rules() -> Non
         ruleset = Ruleset((rule,), switched_off=switched, permissions=permissions)
         given = replace(at, **off)
         call = action(tool_name="mcp.mail.send", server_id="mail")
-        found = port.RuleGate(partial(_constant, ruleset)).evaluate(call, given)
+        found = port.RuleGate(partial(_constant, ruleset), port.no_grants).evaluate(call, given)
         assert found.verdict is PolicyVerdict.BLOCK
         said.append((found.reason_code, found.rule))
     assert said == [

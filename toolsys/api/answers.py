@@ -74,6 +74,13 @@ ANSWERS: Final[dict[str, Schema]] = {
         })},
         "has_more": FLAG, "next_cursor": MAYBE_TEXT,
     }),
+    "Explanation": _object({
+        "invocation_id": ID, "name": TEXT, "status": TEXT, "reason_code": MAYBE_TEXT, "message": TEXT,
+        "steps": {"type": "array", "minItems": 14, "maxItems": 14, "items": _object({
+            "number": {"type": "integer"}, "name": TEXT, "times": {"type": "integer"}, "saw": TEXT, "decided": TEXT,
+            "is_deciding": FLAG,
+        })},
+    }),
     "StepOrDryRun": {"anyOf": [{"$ref": "#/components/schemas/Step"}, {"$ref": "#/components/schemas/DryRun"}]},
     "Run": _object({
         "id": ID, "session_id": ID, "status": {"type": "string", "enum": [status.value for status in RunStatus]},

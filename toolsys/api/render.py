@@ -9,6 +9,7 @@ from toolsys.domain.repetition import is_last_before_loop
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import InvocationStatus
 from toolsys.dryruns import Foreseen
+from toolsys.explanations import Explanation
 from toolsys.models import AgentSession, Run
 from toolsys.selectors import ArtifactView, CallView, SkillView
 
@@ -82,6 +83,18 @@ def dry_run(run_id: Any, number: int, foreseen: Sequence[Foreseen]) -> JsonObjec
         for each in foreseen
     ]  # fmt: skip
     return {"run_id": run_id, "step_number": number, "status": "dry_run", "calls": calls}
+
+
+def explanation(found: Explanation) -> JsonObject:
+    steps = [
+        {"number": step.number, "name": step.name, "times": step.times, "saw": step.saw, "decided": step.decided,
+         "is_deciding": step.is_deciding}
+        for step in found.steps
+    ]  # fmt: skip
+    return {
+        "invocation_id": found.invocation_id, "name": found.tool_name, "status": found.status,
+        "reason_code": found.reason_code, "message": found.message, "steps": steps,
+    }  # fmt: skip
 
 
 def step_status(calls: Sequence[JsonObject]) -> str:

@@ -16,6 +16,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/steps/<int:step_number>", views_calls.Step.as_view()),
     path("runs/<uuid:run_id>/invocations", views_calls.RunInvocations.as_view()),
     path("invocations/<uuid:invocation_id>", views_calls.Invocation.as_view()),
+    path("invocations/<uuid:invocation_id>/explain", views_calls.ExplainInvocation.as_view()),
     path("invocations/<uuid:invocation_id>/cancel", views_calls.CancelInvocation.as_view(), name="cancel-call"),
     path("artifacts/<uuid:artifact_id>", views_artifacts.Artifact.as_view()),
     path("artifacts/<uuid:artifact_id>/content", views_artifacts.ArtifactContent.as_view()),

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from toolsys import selectors, services, wakeups
+from toolsys import explanations, selectors, services, wakeups
 from toolsys.api import describe, paging, parsing, render, schemas, waiting
 from toolsys.api.base import ApiView, answer
 from toolsys.api.schemas import StepRequest
@@ -15,6 +15,7 @@ from toolsys.domain.spec import JsonObject
 from toolsys.problems import FieldError, Problem
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
+from toolsys.tenancy import tenant_transaction
 
 
 class Steps(ApiView):
@@ -91,6 +92,17 @@ class Invocation(ApiView):
         if _has_ended(call):
             return answer(render.call(call), 200, _headers(kept))
         return answer(render.call(call), 202, _headers(kept) | {"Location": f"/v1/invocations/{invocation_id}"})
+
+
+class ExplainInvocation(ApiView):
+    @describe.operation("Explain an invocation", answers={200: "Explanation"})
+    def get(self, request: Request, invocation_id: UUID) -> HttpResponse:
+        """Say of each of the fourteen steps what it saw and what it decided. It names no person."""
+        with tenant_transaction(self.caller.tenant_id):
+            found = explanations.explain(invocation_id, for_people=False)
+        if found is None:
+            raise Problem("request.not_found")
+        return answer(render.explanation(found))
 
 
 class CancelInvocation(ApiView):

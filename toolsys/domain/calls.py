@@ -13,6 +13,7 @@ from uuid import UUID
 from toolsys.domain.context import Principal
 from toolsys.domain.repetition import Alarm
 from toolsys.domain.results import ToolOutcome
+from toolsys.domain.seats import Seat, seat_of
 from toolsys.domain.spec import Classification, JsonObject
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
 from toolsys.domain.trust import TrustLevel
@@ -64,12 +65,16 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
+    """The request of a held call. `seats` were asked for; `held` are those whose voters still may sit there."""
+
     id: UUID
     status: ApprovalStatus
     digest: str
     verdict: PolicyVerdict
     is_expired: bool
     is_consumable: bool
+    seats: tuple[Seat, ...] = ()
+    held: tuple[Seat, ...] = ()
     rejection_code: str | None = None
 
 
@@ -164,7 +169,7 @@ class ProposedCall:
 
 @dataclass(frozen=True, slots=True)
 class ProposedAction:
-    """What policy judges: the call after steps 1 to 5, with its trust labels."""
+    """What policy judges: the call after steps 1 to 5, with its trust labels. `binding` is its tool's."""
 
     tool_name: str
     tool_version: str
@@ -174,17 +179,27 @@ class ProposedAction:
     arguments_hash: str
     origin_trust: TrustLevel
     argument_trust: dict[str, TrustLevel]
+    binding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict with its reason. `rule` names the row that decided (`matrix` or a rule's id and version)."""
+    """A verdict with its reason. `rule` names the row that decided (`matrix` or a rule's id and version).
+
+    `seats` are asked for by a rule; without any, the verdict's own. `grant` stands in for people, one use of it.
+    """
 
     verdict: PolicyVerdict
     reason_code: str
     risk: str
     rule: str
     matched: JsonObject = field(default_factory=dict)
+    seats: tuple[Seat, ...] = ()
+    grant: UUID | None = None
+
+    @property
+    def needed_seats(self) -> tuple[Seat, ...]:
+        return (self.seats or seat_of(self.verdict)) if self.verdict.needs_approval else ()
 
 
 @dataclass(frozen=True, slots=True)

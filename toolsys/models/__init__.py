@@ -2,7 +2,8 @@
 
 from toolsys.models.agents import Agent, AgentSession, Run, RunStep
 from toolsys.models.credentials import Credential, CredentialVersion
-from toolsys.models.decisions import ApprovalRequest, PolicyDecision
+from toolsys.models.decisions import ApprovalRequest, GrantUse, PolicyDecision, StandingGrant
+from toolsys.models.destinations import EgressAllowance
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
 from toolsys.models.people import ApiKey, Membership, Principal
 from toolsys.models.resolutions import Resolution, UncertainResolution, WorkerProof
@@ -17,6 +18,8 @@ __all__ = [
     "Artifact",
     "Credential",
     "CredentialVersion",
+    "EgressAllowance",
+    "GrantUse",
     "Invocation",
     "InvocationPayload",
     "Membership",
@@ -27,6 +30,7 @@ __all__ = [
     "Run",
     "RunStep",
     "Skill",
+    "StandingGrant",
     "Tenant",
     "ToolEvent",
     "UncertainResolution",

@@ -42,7 +42,9 @@ BEGIN
                 'old_epoch', i.database_epoch < p.database_epoch,
                 'approval', (SELECT jsonb_build_object('id', ar.id, 'status', ar.status, 'digest', ar.digest,
                         'verdict', ar.verdict, 'expired', ar.expires_at <= clock_timestamp(),
-                        'consumable', ar.status = 'approved' AND ar.consume_by > clock_timestamp())
+                        'consumable', ar.status = 'approved' AND ar.consume_by > clock_timestamp(),
+                        'seats', ar.seats, 'rejection_code', ar.rejection_code,
+                        'held', toolsys_seats_held(p_tenant, ar.votes))
                     FROM approval_requests ar WHERE ar.tenant_id = p_tenant AND ar.invocation_id = i.id))
             FROM tool_invocations i WHERE i.tenant_id = p_tenant AND i.run_id = p_run
               AND i.step_number = p_step AND i.call_id = p_call))

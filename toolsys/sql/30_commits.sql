@@ -34,6 +34,11 @@ BEGIN
     IF v_run.cancel_requested_at IS NOT NULL AND p->'row'->>'status' IN ('authorized', 'waiting_for_approval') THEN
         RETURN jsonb_build_object('stale', 'cancelled');
     END IF;
+    -- A grant stands in for people: one use of it, together with the intent. Locked before anything is written, so that
+    -- a use is not taken where the call turns out to be known.
+    IF p ? 'grant' AND NOT toolsys_lock_grant(p_tenant, (p->>'grant')::uuid) THEN
+        RETURN jsonb_build_object('stale', 'grant');
+    END IF;
     v_step := jsonb_populate_record(NULL::run_steps,
         p->'step' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
     v_step.body := p_body;
@@ -62,6 +67,9 @@ BEGIN
     IF p ? 'decision' THEN
         INSERT INTO policy_decisions SELECT * FROM jsonb_populate_record(NULL::policy_decisions,
             p->'decision' || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
+    END IF;
+    IF p ? 'grant' THEN
+        PERFORM toolsys_use_grant(p_tenant, (p->>'grant')::uuid, v.id);
     END IF;
     IF p_arguments IS NOT NULL THEN
         INSERT INTO invocation_payloads (id, tenant_id, invocation_id, kind, sealed, digest, created_at)
@@ -104,7 +112,7 @@ BEGIN
     END IF;
     UPDATE approval_requests SET status = 'consumed', consumed_at = v_now
     WHERE tenant_id = p_tenant AND invocation_id = v.id AND status = 'approved' AND digest = p->>'digest'
-      AND consume_by > v_now;
+      AND consume_by > v_now AND toolsys_seats_stand(p_tenant, seats, votes);
     IF NOT FOUND THEN
         RETURN jsonb_build_object('stale', 'approval');
     END IF;
@@ -124,7 +132,8 @@ END $$;
 -- Step 9. The answer says why nothing was claimed: lost (another owns it), spent, capped, cancelled, early. A claim does
 -- not make a row of an older database epoch younger: who claims it may die before saying that it counts as sent.
 CREATE OR REPLACE FUNCTION toolsys_commit_claim(p_tenant text, p_id uuid, p_epoch int, p_worker text,
-    p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int, p_group_cap int)
+    p_lease float, p_authz_epoch bigint, p_deadline timestamptz, p_max_claims int, p_cap int, p_group_cap int,
+    p_decision jsonb)
 RETURNS jsonb LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -135,7 +144,8 @@ BEGIN
     UPDATE tool_invocations i SET status = 'running', claim_epoch = i.claim_epoch + 1, claimed_by = p_worker,
         lease_expires_at = clock_timestamp() + make_interval(secs => p_lease),
         operation_deadline = least(p_deadline, clock_timestamp() + make_interval(secs => i.timeout_seconds)),
-        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch
+        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,
+        policy_decision_id = coalesce((p_decision->>'id')::uuid, i.policy_decision_id)
     WHERE i.tenant_id = p_tenant AND i.id = p_id AND i.claim_epoch = p_epoch AND i.claim_epoch < p_max_claims
       AND i.suspended_kind IS NULL AND i.cancel_requested_at IS NULL
       AND (i.status = 'authorized' OR (i.status = 'running' AND i.lease_expires_at <= clock_timestamp()))
@@ -149,6 +159,11 @@ BEGIN
     RETURNING i.* INTO v;
     IF NOT FOUND THEN
         RETURN jsonb_build_object('refused', toolsys_why_unclaimed(p_tenant, p_id, p_epoch, p_max_claims));
+    END IF;
+    -- Every evaluation is kept, also the one that found nothing changed (DESIGN §5).
+    IF p_decision IS NOT NULL THEN
+        INSERT INTO policy_decisions SELECT * FROM jsonb_populate_record(NULL::policy_decisions,
+            p_decision || jsonb_build_object('tenant_id', p_tenant, 'created_at', v_now));
     END IF;
     PERFORM toolsys_emit(v, 'tool.call.started', 'started:' || v.id || ':' || v.claim_epoch);
     RETURN jsonb_build_object('epoch', v.claim_epoch, 'operation_deadline', v.operation_deadline,
@@ -249,6 +264,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v tool_invocations;
     v_now timestamptz;
+    v_approval text;
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     -- Where the run or the approval changes too.
@@ -288,7 +304,11 @@ BEGIN
                 WHEN status = 'pending' AND expires_at <= v_now THEN 'expired'
                 WHEN status IN ('pending', 'approved') THEN 'voided' ELSE status END,
             decided_at = coalesce(decided_at, v_now)
-        WHERE tenant_id = p_tenant AND invocation_id = v.id;
+        WHERE tenant_id = p_tenant AND invocation_id = v.id AND status IN ('pending', 'approved')
+        RETURNING status INTO v_approval;
+        IF FOUND THEN
+            PERFORM toolsys_emit(v, 'approval.' || v_approval, 'approval.ended:' || v.id);
+        END IF;
         PERFORM toolsys_run_waits(p_tenant, v.run_id);
     END IF;
     IF v.evidence_digest IS NOT NULL AND v.identical_count > 1 THEN

@@ -38,7 +38,7 @@ class Command(BaseCommand):
         apply.add_argument("--by", required=True, help="the user name of who answers for it")
         apply.add_argument("--note", default="", help="why")
         switch = ways.add_parser("switch", help="turn everything, a tenant, a server, a tool or a key off, or on again")
-        switch.add_argument("kind", choices=["platform", "tenant", *SwitchKind])
+        switch.add_argument("kind", choices=["platform", *SwitchKind])
         switch.add_argument("state", choices=["off", "on"])
         switch.add_argument("--tenant", default="")
         switch.add_argument("--target", default="", help="the server's id, the tool's name or the key's id")
@@ -99,9 +99,9 @@ class Command(BaseCommand):
         kind, is_off, tenant_id = options["kind"], options["state"] == "off", options["tenant"]
         user = _user(options["by"])
         if kind == "platform":
-            policy_services.set_platform_switch(is_enabled=not is_off)
+            policy_services.set_platform_switch(is_enabled=not is_off, user=user, note=options["note"])
         elif kind == "tenant":
-            policy_services.set_tenant_switch(tenant_id, is_enabled=not is_off)
+            policy_services.set_tenant_switch(tenant_id, is_enabled=not is_off, user=user, note=options["note"])
         else:
             _known_tenant(tenant_id)
             if not options["target"]:

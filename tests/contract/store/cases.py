@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from approvals.gate import RuleGate
+from approvals.gate import RuleGate, no_grants
 from approvals.ruleset import Ruleset
 from tests.contract.store.worlds import World
 from tests.unit.specs import spec
@@ -12,13 +12,14 @@ from toolsys import steps
 from toolsys.domain.calls import BoundedOutput, Claim, Disposition, Invocation, ProposedAction, ProposedCall, StepDraft
 from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.results import ToolResult
+from toolsys.domain.seats import Seat
 from toolsys.domain.spec import IdempotencyClass, JsonObject, RiskLevel, SideEffectClass, ToolSpec
 from toolsys.domain.states import OutcomeStatus
 from toolsys.domain.trust import TrustLevel
 from toolsys.ids import uuid7
 from toolsys.ports import ApprovalTerms, Case, Store
 
-TERMS = ApprovalTerms(("expert",), 120.0, 60.0)
+TERMS = ApprovalTerms((Seat.EXPERT,), 120.0, 60.0)
 SCHEMA: JsonObject = {"type": "object", "properties": {"line": {"type": "string"}}}
 READ = spec(name="demo.echo", input_schema=SCHEMA, timeout_seconds=30)
 WRITE = spec(
@@ -59,7 +60,7 @@ def case_of(store: Store, call: ProposedCall, declared: ToolSpec = READ) -> Case
     case = Case(call, store.read_facts(call), tool=Named(declared))
     case.arguments = steps.validate_arguments(case)
     case.normalized = steps.normalize(case)
-    case.decision = RuleGate(lambda tenant_id, epoch: Ruleset()).evaluate(
+    case.decision = RuleGate(lambda tenant_id, epoch: Ruleset(), no_grants).evaluate(
         ProposedAction(
             tool_name=declared.name, tool_version=declared.version, server_id=None,
             classification=case.classification, arguments=case.arguments,

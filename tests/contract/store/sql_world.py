@@ -9,10 +9,11 @@ from django.db.models import F
 from django.utils import timezone
 
 from tests.contract.store.worlds import LIMITS, Seen
-from tests.factories import Tenancy, make_tenancy
+from tests.factories import Tenancy, approver, make_tenancy
 from toolsys import database, services
-from toolsys.decisions import lock_request, record_decision
+from toolsys.decisions import SeatVote, lock_request, record_decision
 from toolsys.domain.calls import Claim
+from toolsys.domain.seats import Seat
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, RunStatus
 from toolsys.models import (
     ApprovalRequest,
@@ -109,7 +110,12 @@ class SqlWorld:
             request = ApprovalRequest.objects.get(invocation_id=row_id)
             if digest is not None:
                 ApprovalRequest.objects.filter(pk=request.pk).update(digest=digest)
-            record_decision(lock_request(request.pk).row, user=None, is_approval=is_approval)
+            row, person = lock_request(request.pk).row, approver(self.tenant_id)
+            if is_approval:
+                record_decision(row, ApprovalStatus.APPROVED, user=person, votes=[SeatVote(person.pk, Seat.EXPERT)])
+            else:
+                code = "policy.approval.expert_rejected"
+                record_decision(row, ApprovalStatus.REJECTED, user=person, votes=[], rejection_code=code)
 
     def cancel_run(self) -> None:
         services.end_run(tenant_id=self.tenant_id, run_id=self.run_id, cancel=True, runtime=self._tenancy.runtime)

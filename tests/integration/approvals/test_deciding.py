@@ -32,7 +32,7 @@ class Held:
     def decide(self, user: Any, **changes: Any) -> ApprovalRequest:
         given = {
             "tenant_id": self.tenancy.id, "request_id": self.request.id, "user": user, "is_approval": True, "note": "",
-            "digest": self.request.digest,
+            "digest": self.request.digest, "is_reauthenticated": True,
         }  # fmt: skip
         return services.decide(**{**given, **changes})
 
@@ -91,7 +91,7 @@ def test_whoever_answers_for_the_key_cannot_decide(held: Held) -> None:
     owner = person(held.tenancy, Role.EXPERT_APPROVER)
     with tenant_transaction(held.tenancy.id):
         ApiKey.objects.filter(pk=held.tenancy.key.pk).update(owner=owner)
-    assert refusal(held, owner) == "approval.own_call"
+    assert refusal(held, owner) == "approval.own_key"
 
 
 def test_what_was_shown_must_be_what_is_decided(held: Held) -> None:

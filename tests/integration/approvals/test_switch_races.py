@@ -75,7 +75,10 @@ def thrown(tenancy: Tenancy, kind: SwitchKind, target: str, **changes: Any) -> o
 CHANGES: dict[str, tuple[Callable[[Tenancy], object], str]] = {
     "tool": (lambda acme: thrown(acme, SwitchKind.TOOL, TOOL), "policy.switch.off"),
     "key": (lambda acme: thrown(acme, SwitchKind.KEY, str(acme.key.id)), "policy.switch.off"),
-    "tenant": (lambda acme: policy_services.set_tenant_switch(acme.id, is_enabled=False), "policy.switch.off"),
+    "tenant": (
+        lambda acme: policy_services.set_tenant_switch(acme.id, is_enabled=False, user=person()),
+        "policy.switch.off",
+    ),
     "rule": (
         lambda acme: policy_services.save_rule(
             tenant_id=acme.id, user=person(), name="no", verdict="block", match={"tools": ["demo.*"]}
@@ -136,7 +139,7 @@ def test_a_switch_returns_only_after_every_watermark_that_has_passed_it(acme: Te
     changes: dict[str, tuple[Callable[[], object], str]] = {
         "tool": (lambda: CHANGES["tool"][0](acme), "default"),
         "tenant": (lambda: CHANGES["tenant"][0](acme), OPERATOR_ALIAS),
-        "platform": (lambda: policy_services.set_platform_switch(is_enabled=False), OPERATOR_ALIAS),
+        "platform": (lambda: policy_services.set_platform_switch(is_enabled=False, user=person()), OPERATOR_ALIAS),
     }
     change = limited(*changes[switch])
     with tenant_transaction(acme.id):
@@ -153,7 +156,7 @@ def test_the_platform_switch_raises_the_epoch_of_every_tenant(acme: Tenancy, glo
     mine = Tenant.objects.using(OPERATOR_ALIAS).filter(pk__in=[acme.id, globex.id]).order_by("id")
     before = list(mine.values_list("authz_epoch", flat=True))
     with transaction.atomic(using=OPERATOR_ALIAS):
-        policy_services.set_platform_switch(is_enabled=False)
+        policy_services.set_platform_switch(is_enabled=False, user=person())
         assert not PlatformState.objects.using(OPERATOR_ALIAS).get().is_execution_enabled
         assert list(mine.values_list("authz_epoch", flat=True)) == [epoch + 1 for epoch in before]
         transaction.set_rollback(True, using=OPERATOR_ALIAS)

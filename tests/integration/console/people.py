@@ -40,13 +40,22 @@ class Person:
 
 
 def person(*memberships: tuple[Tenancy, Role], signed_in: bool = True, **attributes: Any) -> Person:
-    user = get_user_model().objects.create_user(username=f"user-{uuid.uuid4().hex[:10]}", **attributes)
+    user = get_user_model().objects.create_user(
+        **{"username": f"user-{uuid.uuid4().hex[:10]}", "password": PASSWORD, **attributes}
+    )
     for tenancy, role in memberships:
-        provisioning.add_member(tenancy.id, user, role)
+        give(tenancy, user, role)
     found = Person(user)
     if signed_in:
         found.browser.force_login(user)
     return found
+
+
+def give(tenancy: Tenancy, user: Any, role: Role) -> None:
+    """Tenant admins give the roles of their tenant, operators those of the platform."""
+    is_of_platform = role in {Role.OPERATOR, Role.PLATFORM_AUDITOR}
+    add = provisioning.add_operator if is_of_platform else provisioning.add_member
+    add(tenancy.id, user, role)
 
 
 def page_of(kind: str, identifier: Any) -> str:

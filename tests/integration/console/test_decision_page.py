@@ -12,7 +12,7 @@ from django.utils import timezone
 from approvals.models import ApprovalVote
 from tests.factories import Tenancy, events_of
 from tests.integration.console.conftest import HeldCall, hold
-from tests.integration.console.people import INBOX, INVOCATIONS, Person, page_of, person
+from tests.integration.console.people import INBOX, INVOCATIONS, PASSWORD, Person, page_of, person
 from tests.spec.requirements import gate
 from toolsys import queue, tenancy
 from toolsys.domain.states import Role
@@ -21,7 +21,9 @@ from toolsys.ports import Runtime
 
 
 def decide(who: Person, held: HeldCall, decision: str = "approve", **values: Any) -> Any:
-    return who.post(held.page, **{"decision": decision, "note": "", "digest": held.request.digest, **values})
+    return who.post(
+        held.page, **{"decision": decision, "note": "", "digest": held.request.digest, "password": PASSWORD, **values}
+    )
 
 
 def refused(who: Person, held: HeldCall, status: int, **values: Any) -> str:

@@ -18,6 +18,7 @@ from tests.integration.console.people import (
     INVOCATIONS,
     KEYS,
     LOGIN,
+    PASSWORD,
     PRINCIPALS,
     RUNS,
     Person,
@@ -130,7 +131,7 @@ def test_an_invocation_shows_its_fourteen_steps_with_times_and_commits(
 def test_a_held_call_shows_how_long_people_took(held: HeldCall, admin: Person, worker: Runtime) -> None:
     path = page_of(INVOCATIONS, held.request.invocation_id)
     assert "held for approval" in admin.text(path)
-    admin.post(held.page, decision="approve", digest=held.request.digest, note="")
+    admin.post(held.page, decision="approve", digest=held.request.digest, note="", password=PASSWORD)
     held.tenancy.work(worker, held.disposition)
     page = admin.text(path)
     assert "waiting for a person" in page

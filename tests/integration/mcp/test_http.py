@@ -10,6 +10,8 @@ from mcpcatalog import remote
 from mcpcatalog.remote import AuthScheme, Effect, ServerConfig, Transport
 from mcpcatalog.sdk.connection import Timeouts
 from tests.integration.mcp.conftest import Bench, Web
+from tests.spec.requirements import gate
+from toolsys.departure import MAY_SEND
 
 QUICK = Timeouts(connect=0.8, probe=0.3, idle=60.0)
 
@@ -65,6 +67,25 @@ def test_a_call_that_goes_wrong_is_sent_once_and_typed(
         here.call(config)
     assert (type(raised.value), raised.value.effect) == (error, effect)
     assert web.app.calls(scenario) == before + 1
+
+
+@gate("egress.departure")
+@pytest.mark.parametrize("answers", [[False], [True, False]], ids=["at_once", "when_connected"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_call_whose_lease_has_passed_is_not_sent(
+    bench: Callable[..., Bench], web: Web, era: str, answers: list[bool]
+) -> None:
+    """Asked before the SDK is given the call, and by the transport when the connection stands."""
+    here, config = bench(), web.at("ok", era)
+    here.run(here.connect(config).discover())
+    before, left = web.app.calls("ok"), list(answers)
+    token = MAY_SEND.set(lambda: left.pop(0))
+    try:
+        with pytest.raises(remote.ServerUnreachable) as raised:
+            here.call(config, x=1)
+    finally:
+        MAY_SEND.reset(token)
+    assert (raised.value.effect, web.app.calls("ok") - before, left) == ("not_applied", 0, [])
 
 
 def test_retry_after_is_kept(bench: Callable[..., Bench], web: Web) -> None:

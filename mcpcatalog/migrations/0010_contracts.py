@@ -12,8 +12,8 @@ ALTER TABLE mcp_servers FORCE ROW LEVEL SECURITY;
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mcpcatalog", "0005_routes"),
-        ("toolsys", "0011_skills"),
+        ("mcpcatalog", "0009_allow_known_servers"),
+        ("toolsys", "0014_skills"),
     ]
 
     operations = [

@@ -16,7 +16,7 @@ NO_GRANTS = "GRANT UPDATE, DELETE ON skills TO toolsys_app, toolsys_operator;"
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("toolsys", "0010_lease_ends"),
+        ("toolsys", "0013_approvals"),
     ]
 
     operations = [

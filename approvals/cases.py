@@ -1,0 +1,115 @@
+"""What a person looks at to judge one held call: its arguments, earlier calls of its tool, and why it is held.
+
+Reads only, a fixed number of queries, each bounded. Earlier calls are looked for among the newest decided requests.
+Transaction: each needs the tenant's, which the console opens.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+
+from approvals import wording
+from approvals.models import PolicyRuleVersion
+from approvals.wording import MatchedRule
+from toolsys import arguments
+from toolsys.arguments import Difference, Rows
+from toolsys.domain.states import ApprovalStatus
+from toolsys.models import AgentSession, ApprovalRequest, Invocation, PolicyDecision
+
+LOOKED_AT: Final = 500
+HISTORY: Final = 10
+_DECIDED: Final = (ApprovalStatus.APPROVED, ApprovalStatus.CONSUMED, ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED)
+_SAID_YES: Final = frozenset({ApprovalStatus.APPROVED, ApprovalStatus.CONSUMED})
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a call is held. `rules` are those that matched, with the version that counted then, where it still is."""
+
+    decision: PolicyDecision
+    facts: list[tuple[str, str]]
+    rules: list[tuple[MatchedRule, PolicyRuleVersion | None]]
+
+    @property
+    def verdict(self) -> str:
+        return self.decision.verdict.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Earlier decisions about the tool. `approved` and `others` count among the newest 500 of the organisation.
+
+    `compared` is the newest approved call of this agent, and `differences` lead from its arguments to these; `hidden`
+    are members that are redacted on both sides.
+    """
+
+    requests: list[ApprovalRequest]
+    approved: int
+    others: int
+    compared: Invocation | None
+    differences: list[Difference]
+    hidden: list[Difference]
+
+    @property
+    def is_identical(self) -> bool:
+        return self.compared is not None and not self.differences and not self.hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`description` is what the pinned tool says of itself: text from outside for a tool of a server."""
+
+    effect: str
+    rows: Rows
+    reason: Reason | None
+    earlier: Earlier
+    description: str
+
+
+def case_of(request: ApprovalRequest, decision: PolicyDecision | None) -> Case:
+    """Gather a case. The request comes with its invocation and its run's session."""
+    call = request.invocation
+    return Case(
+        effect=wording.effect(call.side_effect, call.idempotency_class),
+        rows=arguments.rows(call.arguments),
+        reason=_reason(decision) if decision is not None else None,
+        earlier=_earlier(request),
+        description=_description(call),
+    )
+
+
+def _reason(decision: PolicyDecision) -> Reason:
+    rules = wording.matched_rules(decision.matched, decision.rule)
+    versions = PolicyRuleVersion.objects.filter(rule__name__in={rule.name for rule in rules})
+    found = versions.filter(version__in={rule.version for rule in rules}).select_related("rule", "author", "owner")
+    by_label = {(version.rule.name, version.version): version for version in found}
+    seen = [(rule, by_label.get((rule.name, rule.version))) for rule in rules]
+    return Reason(decision, wording.facts(decision.matched), seen)
+
+
+def _earlier(request: ApprovalRequest) -> Earlier:
+    call = request.invocation
+    newest = ApprovalRequest.objects.filter(status__in=_DECIDED).exclude(pk=request.pk).order_by("-id")[:LOOKED_AT]
+    of_tool = ApprovalRequest.objects.filter(pk__in=newest.values("pk"), invocation__tool_name=call.tool_name)
+    found = list(of_tool.select_related("invocation", "run__session", "decided_by").defer(
+        "run__session__pinned_tools", "invocation__step_trace", "invocation__result"
+    ).order_by("-id"))  # fmt: skip
+    yes = [each for each in found if each.status in _SAID_YES]
+    agent = request.run.session.agent_id
+    compared = next((each.invocation for each in yes if each.run.session.agent_id == agent), None)
+    differences = arguments.differences(compared.arguments, call.arguments) if compared is not None else []
+    if compared is not None and compared.normalized_arguments_hash == call.normalized_arguments_hash:
+        differences = []
+    return Earlier(
+        requests=found[:HISTORY], approved=len(yes), others=len(found) - len(yes), compared=compared,
+        differences=[each for each in differences if each.kind != "hidden"],
+        hidden=[each for each in differences if each.kind == "hidden"],
+    )  # fmt: skip
+
+
+def _description(call: Invocation) -> str:
+    """Read one tool's words out of the pin, which may be large."""
+    said = KeyTextTransform("description", KeyTransform(call.tool_name, "pinned_tools"))
+    found = AgentSession.objects.filter(pk=call.session_id).values_list(said, flat=True).first()
+    return str(found) if found else ""

@@ -2,8 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-values crash crash-ci reliability egress model sabotage races soak pages lint lock \
-  clean-data
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress hostile model properties sabotage races soak pages \
+  lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
@@ -21,7 +21,9 @@ help:
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
 	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \
-	  'make bench-values  measure the check of a call and the canonical form' \
+	  'make hostile    play every way that an MCP server can misbehave, and a thousand calls over all of them' \
+  'make bench-values  measure the check of a call and the canonical form' \
+	  'make properties  the property tests with eight times as many examples' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
 	  'make races       races, zombies and lost servers in their long form (ARGUMENTS="-k zombies")' \
@@ -65,9 +67,18 @@ egress:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.egress.run
 
+hostile:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.hostile $(ARGUMENTS)
+
 bench-values:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) tests/bench/values.py
+
+properties:
+	@sh config/environment.sh tests/requirements.lock
+	@TOOLSYS_PROPERTIES=all; export TOOLSYS_PROPERTIES; \
+	  exec $(PYTHON_IN_VENV) -m pytest tests/property -n 0 $(ARGUMENTS)
 
 model:
 	@sh config/environment.sh tests/requirements.lock

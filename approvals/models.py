@@ -10,10 +10,26 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
+from approvals.outbox_models import Delivery, DeliveryAttempt, NotificationEndpoint
 from approvals.ruleset import SwitchKind
 from toolsys.domain.states import PolicyVerdict
 from toolsys.ids import uuid7
 from toolsys.models.base import TenantOwned, tenant_key
+
+__all__ = [
+    "AccessRequest",
+    "AccessStatus",
+    "ApprovalVote",
+    "Delivery",
+    "DeliveryAttempt",
+    "GrantConfirmation",
+    "KillSwitch",
+    "NotificationEndpoint",
+    "PolicyProfile",
+    "PolicyRule",
+    "PolicyRuleVersion",
+    "ToolPermission",
+]
 
 
 def _choices(kind: type[StrEnum]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import binascii
 import ipaddress
 import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,12 @@ def _redis_url(value: str) -> str:
     return value
 
 
+def _public_url(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
+        raise ValueError("must be an http:// or https:// address, without query")
+    return value.rstrip("/")
+
+
 def _network(value: str) -> str:
     ipaddress.ip_network(value)
     return value
@@ -69,6 +76,12 @@ def _host(value: str) -> str:
     if value.lower() not in {origin.authority, origin.authority.rpartition(":")[0]}:
         raise ValueError("must be hosts or host:port pairs, without wildcard")
     return value.lower()
+
+
+def _listen(value: str) -> str:
+    if value and not (value.rpartition(":")[0] and value.rpartition(":")[2].isdecimal()):
+        raise ValueError("must be host:port")
+    return value
 
 
 def _host_name(value: str) -> str:
@@ -156,8 +169,21 @@ class Toolsys(BaseSettings):
     # The folder with the files that `file:NAME` credential references name.
     secrets_dir: Path | None = None
 
+    # Who may read /metrics; without it only a machine that serves itself (`plain_http`) shows them.
+    metrics_token: SecretStr = SecretStr("")
+    # host:port where a worker or scheduler shows its metrics.
+    metrics_listen: Annotated[str, AfterValidator(_listen)] = ""
+
     # How long a tenant's HTTP server is taken at its last listing when a session opens.
     mcp_discovery_reuse_seconds: int = Field(300, ge=0)
+    # A handshake; a call, whatever its tool declares; an unused connection.
+    mcp_connect_timeout_seconds: float = Field(10.0, gt=0)
+    mcp_request_timeout_seconds: int = Field(30, ge=1)
+    mcp_idle_timeout_seconds: float = Field(900.0, gt=0)
+    # A worker that starts looks at every server before anybody asks; no attempts: it does not.
+    mcp_warmup_connect_timeout_seconds: float = Field(60.0, gt=0)
+    mcp_warmup_retry_seconds: float = Field(30.0, gt=0)
+    mcp_warmup_attempts: int = Field(5, ge=0)
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Networks = ()
     tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
@@ -166,6 +192,9 @@ class Toolsys(BaseSettings):
     # Denied whatever is allowed: a host with everything below it, a network.
     egress_denied_hosts: HostNames = ()
     egress_denied_cidrs: Networks = ()
+    # Where people reach the console: notifications link to it.
+    public_url: Annotated[str, AfterValidator(_public_url)] = "http://127.0.0.1:8000"
+    outbox_seconds: float = Field(1.0, gt=0)
     # What `web.fetch` may ask; empty: there is no such tool.
     web_fetch_hosts: Hosts = ()
 
@@ -184,7 +213,16 @@ class Env(BaseSettings):
     debug: bool = False
     allowed_hosts: Listed = ("localhost", "127.0.0.1", "[::1]")
     csrf_trusted_origins: Listed = ()
+    # The mail server that notifications go through; without a host there are none by e-mail.
+    email_host: str = ""
+    email_port: int = Field(587, ge=1, le=65_535)
+    email_username: str = ""
+    email_password: SecretStr = SecretStr("")
+    email_starttls: bool = True
+    email_from: str = ""
     log_level: str = "INFO"
+    # Where the processes of one machine put their numbers together; read by prometheus_client itself, too.
+    prometheus_multiproc_dir: str = ""
 
 
 def load() -> tuple[Env, Toolsys]:

@@ -18,9 +18,11 @@ SECRET_KEY = ENV.secret_key.get_secret_value()
 MASTER_ENCRYPTION_KEYS = decode_master_keys(ENV.master_encryption_key.get_secret_value())
 TOOLSYS_COMPOSITION = "config.wiring.compose_web"
 TOOLSYS_MCP_RULES = "config.wiring.mcp_rules"
+TOOLSYS_WEBHOOK_POLICY = "config.wiring.webhook_policy"
 DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(ENV.csrf_trusted_origins)
+METRICS_DIR = ENV.prometheus_multiproc_dir
 IS_PLAIN_HTTP = DEBUG or TOOLSYS.plain_http
 
 INSTALLED_APPS = [
@@ -140,6 +142,21 @@ SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SECURE_HSTS_SECONDS = 0 if IS_PLAIN_HTTP else 31_536_000
 # A proxy terminates TLS in a deployment and must set (and strip) this header.
 SECURE_PROXY_SSL_HEADER = None if IS_PLAIN_HTTP else ("HTTP_X_FORWARDED_PROTO", "https")
+
+MAILERS: dict[str, dict[str, Any]] = {}
+if ENV.email_host:
+    MAILERS["default"] = {
+        "BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "OPTIONS": {
+            "host": ENV.email_host,
+            "port": ENV.email_port,
+            "username": ENV.email_username,
+            "password": ENV.email_password.get_secret_value(),
+            "use_tls": ENV.email_starttls,
+            "timeout": 15,
+        },
+    }
+DEFAULT_FROM_EMAIL = ENV.email_from or "toolsys@localhost"
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}

@@ -8,6 +8,7 @@ import errno
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any, Never
 
@@ -120,8 +122,10 @@ def make_plan(
         "PORT": str(port),
         "TOOLSYS_DATA_DIR": str(folder.path),
         "TOOLSYS_PLAIN_HTTP": "1",
+        "TOOLSYS_PUBLIC_URL": f"http://{HOST}:{port}",
         "TOOLSYS_DEMO": "1" if is_demo else "0",
         "PYTHONUNBUFFERED": "1",
+        "PROMETHEUS_MULTIPROC_DIR": str(_fresh_metrics_folder(folder)),
     }
     if os.environ.get("PYTHONDONTWRITEBYTECODE"):
         # Keep out of the source folders, but do not let every process compile everything again at every start.
@@ -130,6 +134,14 @@ def make_plan(
         ours |= _demo_environment(folder, port)
     recorded = {name: os.environ.get(name) or value for name, value in ours.items()}
     return Plan(folder, port, is_demo, recorded, secrets)
+
+
+def _fresh_metrics_folder(folder: DataFolder) -> Path:
+    """Numbers begin anew with the processes that count them."""
+    found = folder.path / "metrics"
+    shutil.rmtree(found, ignore_errors=True)
+    found.mkdir(mode=0o700)
+    return found
 
 
 def _demo_environment(folder: DataFolder, port: int) -> dict[str, str]:

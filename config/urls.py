@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.urls import include, path
 from django.views import defaults
 
+from config import metrics
 from config.admin_site import site
 from toolsys.api import problems
 from toolsys.api.middleware import PREFIX
@@ -16,6 +17,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 urlpatterns = [
     path("healthz", healthz),
+    path("metrics", metrics.view),
     path("v1/", include("toolsys.api.urls")),
     path("admin/", site.urls),
 ]

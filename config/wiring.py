@@ -15,12 +15,17 @@ from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
+from django.core.mail import send_mail
+from django.urls import reverse
 
+from approvals.courier import Courier
 from approvals.gate import RuleGate, SeatDesk
 from approvals.policy_selectors import Rulesets, usable_grants
+from config.metrics import MeteredEgress
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand
 from mcpcatalog.rules import Rules
+from mcpcatalog.upkeep import Upkeep, Warming
 from toolsys import selectors
 from toolsys.artifacts import DurableFiles, StoredArtifacts
 from toolsys.builtin.artifact_export import ArtifactExport
@@ -102,8 +107,8 @@ def web_fetch(clock: Clock) -> WebFetch:
 
 @cache
 def egress_counts() -> EgressCounts:
-    """How everything that left this process ended; metrics read it."""
-    return EgressCounts()
+    """How everything that left this process ended."""
+    return MeteredEgress()
 
 
 def egress_policy(urls: Iterable[str]) -> EgressPolicy:
@@ -196,6 +201,35 @@ def mcp_rules() -> Rules:
     return Rules(frozenset(stdio_commands()), settings.TOOLSYS.global_output_ceiling_bytes, egress_policy)
 
 
+def webhook_policy(url: str) -> EgressPolicy:
+    """A webhook may be called at its own origin only. Raises: EgressRefused for a URL that has none."""
+    return egress_policy([url])
+
+
+def courier() -> Courier:
+    """What delivers notifications; mail only where the deployment names a server."""
+    return Courier(
+        sealer=Envelope(settings.MASTER_ENCRYPTION_KEYS),
+        policy_for=webhook_policy,
+        link_of=page_link,
+        mailer=_mail if "default" in settings.MAILERS else None,
+        counts=egress_counts(),
+    )
+
+
+def page_link(approval_id: UUID | None, invocation_id: UUID | None) -> str:
+    """Return the address of a page of the console: it asks who one is, and opens then."""
+    if approval_id is not None:
+        return settings.TOOLSYS.public_url + reverse("admin:toolsys_approvalrequest_change", args=[approval_id])
+    if invocation_id is not None:
+        return settings.TOOLSYS.public_url + reverse("admin:toolsys_invocation_change", args=[invocation_id])
+    return settings.TOOLSYS.public_url + reverse("admin:index")
+
+
+def _mail(address: str, subject: str, text: str) -> None:
+    send_mail(subject, text, None, [address], using="default")
+
+
 def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
     numbers = settings.TOOLSYS
     return McpProvider(
@@ -204,6 +238,7 @@ def mcp_provider(workbench: Workbench | None = None) -> McpProvider:
         numbers.global_output_ceiling_bytes,
         workbench,
         numbers.mcp_discovery_reuse_seconds,
+        numbers.mcp_request_timeout_seconds,
     )
 
 
@@ -220,5 +255,18 @@ def open_mcp(loop: LoopThread, worker: str = "") -> Workbench:
 
     `worker` is the name under which others find what this process holds; without one it is the only worker.
     """
-    lease = Lease(worker, SystemClock(), settings.TOOLSYS.lease_seconds) if worker else None
-    return open_workbench(loop.run, credentials().of, egress_of, egress_counts(), lease)
+    numbers = settings.TOOLSYS
+    lease = Lease(worker, SystemClock(), numbers.lease_seconds) if worker else None
+    seconds = {
+        "connect": numbers.mcp_connect_timeout_seconds, "request": float(numbers.mcp_request_timeout_seconds),
+        "idle": numbers.mcp_idle_timeout_seconds,
+    }  # fmt: skip
+    return open_workbench(loop.run, credentials().of, egress_of, egress_counts(), lease, seconds)
+
+
+def mcp_upkeep(workbench: Workbench) -> Upkeep:
+    numbers = settings.TOOLSYS
+    warming = Warming(
+        numbers.mcp_warmup_attempts, numbers.mcp_warmup_retry_seconds, numbers.mcp_warmup_connect_timeout_seconds
+    )
+    return Upkeep(mcp_provider(workbench), workbench, warming, numbers.mcp_idle_timeout_seconds)

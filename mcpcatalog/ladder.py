@@ -29,7 +29,7 @@ class Ladder:
             await written(lambda: services.record_reauthentication(server, session_id, outcome))
             if outcome == "renewed":
                 return True
-        connection.retire()
+        connection.retire("")  # `end` tells it, once for all of the session's connections
         await self.end(server, session_id, UNAUTHORIZED)
         return False
 

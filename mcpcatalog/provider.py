@@ -4,17 +4,20 @@ Implements `ports.ToolProvider`. In the web process it has no connections and ne
 imports no SDK. Source: TS "Discovery", "Advertisement is pinned"; DESIGN §7.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import mapping, resources, selectors, services
+from mcpcatalog import checking, mapping, resources, selectors, services
+from mcpcatalog.checking import Inspect
+from mcpcatalog.checks import Seen
 from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
+from mcpcatalog.notes import Notes
 from mcpcatalog.remote import (
     Catalog,
     CatalogMode,
@@ -30,7 +33,6 @@ from mcpcatalog.resource_tool import ResourceTool
 from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
-from toolsys import database
 from toolsys.domain.context import CredentialResolver
 from toolsys.domain.spec import ToolSpec
 from toolsys.egress import EgressCounts, EgressPolicy
@@ -44,10 +46,14 @@ RETRY_SECONDS: Final = 30
 DISCOVERY_SECONDS: Final = 45.0
 CLOSE_SECONDS: Final = 20.0
 KEPT: Final = 4_096
+# The name of the session of a connection that is opened only to look at a server.
+DISCOVERY: Final = "discovery:"
 
 
 class Pool(Connections, Protocol):
     """The pool's face for whoever owns it."""
+
+    def sessions(self) -> list[tuple[str, str]]: ...
 
     async def close_session(self, session: str, server_id: str = "") -> None: ...
 
@@ -72,12 +78,34 @@ class Workbench:
     run: RunOnLoop
     credentials: Callable[[str], CredentialResolver]
     routes: Routes | None = None
+    notes: Notes = field(default_factory=Notes)
+    inspect: Inspect | None = None
+
+    def sessions(self) -> set[tuple[str, UUID]]:
+        """Return tenant and id of each agent session that something is held for."""
+        found = self.connections.sessions()
+        return {(tenant_id, UUID(name)) for tenant_id, name in found if not name.startswith(DISCOVERY)}
+
+    def release_session(self, tenant_id: str, session_id: UUID) -> None:
+        """Let go of what is held for a session; its next call connects again, on whichever worker. Any thread."""
+        self.run(self.connections.close_session(str(session_id)), CLOSE_SECONDS)
+        if self.routes is not None:
+            self.routes.release(tenant_id, session_id)
+
+    def look(self, config: ServerConfig) -> Seen:
+        """Watch one connection of its own to a server. Raises: TimeoutError."""
+        assert self.inspect is not None, "a workbench without an inspector is a test's"
+        resolver = self.credentials(config.tenant_id)
+        return self.run(checking.inspected(config, self.inspect, resolver), checking.CHECK_SECONDS - 5.0)
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
         if self.routes is not None:
             self.routes.stop()
-        self.run(self.connections.close_all(), CLOSE_SECONDS)
+        try:
+            self.run(self.connections.close_all(), CLOSE_SECONDS)
+        finally:
+            self.notes.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,39 +123,53 @@ def open_workbench(
     policy_for: Callable[[ServerConfig], EgressPolicy],
     counts: EgressCounts | None = None,
     lease: Lease | None = None,
+    seconds: Mapping[str, float] | None = None,
 ) -> Workbench:
-    """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work."""
+    """Import the SDK, which costs most of a second, and make the pool: once, before a worker takes work.
+
+    `seconds` are the time-outs connect, request and idle.
+    """
+    from mcpcatalog.sdk.connection import Timeouts
+    from mcpcatalog.sdk.inspection import inspect
     from mcpcatalog.sdk.pool import ConnectionPool
 
-    pool = ConnectionPool(policy_for, counts=counts, on_list_changed=_note_change)
-    if lease is None:
-        return Workbench(pool, run, credentials)
+    notes = Notes()
 
-    def let_go(route: Route) -> None:
-        run(pool.close_session(str(route.session_id), route.server_id), CLOSE_SECONDS)
+    async def look(config: ServerConfig, resolve: ResolveCredential) -> Seen:
+        return await inspect(config, resolve, policy_for(config), counts)
 
-    routes = Routes(lease.worker, lease.clock, lease.seconds, on_lost=let_go)
-    routes.start()
-    return Workbench(pool, run, credentials, routes)
+    def changed(config: ServerConfig) -> None:
+        notes.later(lambda: services.record_list_changed(config, at=datetime.now(UTC)))
 
+    def closed(config: ServerConfig, session: str, why: str) -> None:
+        # A connection that was opened to look at a server is closed by whoever opened it: nothing has ended.
+        if not session.startswith(DISCOVERY):
+            notes.later(lambda: services.record_closed(config, session, why))
 
-def _note_change(config: ServerConfig) -> None:
-    """Called on the loop, once for each connection; it writes in a thread."""
+    timeouts = Timeouts(**(seconds or {}))
+    pool = ConnectionPool(policy_for, timeouts=timeouts, counts=counts, on_list_changed=changed, on_closed=closed)
+    routes = None
+    if lease is not None:
 
-    def write() -> None:
-        try:
-            services.record_list_changed(config, at=datetime.now(UTC))
-        finally:
-            database.release_connection()
+        def let_go(route: Route) -> None:
+            run(pool.close_session(str(route.session_id), route.server_id), CLOSE_SECONDS)
 
-    asyncio.get_running_loop().run_in_executor(None, write)
+        routes = Routes(lease.worker, lease.clock, lease.seconds, on_lost=let_go)
+        routes.start()
+    return Workbench(pool, run, credentials, routes, notes, look)
 
 
 class _NoConnections:
     """The web process resolves tools and hands their calls off; it never reaches for a connection."""
 
     async def acquire(
-        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+        self,
+        config: ServerConfig,
+        session: str,
+        resolve: ResolveCredential,
+        *,
+        is_renewed: bool = False,
+        connect_seconds: float | None = None,
     ) -> RemoteServer:
         raise ServerUnreachable("this process holds no connections", effect="not_applied")
 
@@ -139,7 +181,9 @@ class McpProvider:
     output_ceiling_bytes: int
     workbench: Workbench | None = None
     reuse_seconds: int = 300
+    request_seconds: int = 30
     domain: str = "mcp"
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _states: Kept[ServerState | None] = field(default_factory=lambda: Kept(KEPT))
     _standings: Kept[Standing] = field(default_factory=lambda: Kept(KEPT))
     _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
@@ -167,20 +211,61 @@ class McpProvider:
         if state is None or not state.is_enabled or not is_stale(state, self.clock.now(), self.reuse_seconds):
             return
         config = state.config
-        if config.mode is CatalogMode.FIXED:
-            self._discoveries.record(config, mapping.declared_here(config), None)
-            return
         if self.workbench is None:
             return
         try:
-            catalog, seconds = self.workbench.run(_discover(config, self.workbench), DISCOVERY_SECONDS)
+            self._look(config, self.workbench, DISCOVERY_SECONDS)
         except RemoteError as error:
             log.info("mcp discovery failed server=%s reason=%s", config.server_id, error.reason_code)
             services.record_failure(config, error.reason_code, error.detail, at=self.clock.now())
+
+    def warm(self, tenant_id: str, server_id: str, connect_seconds: float) -> bool:
+        """Look at a server unless what is remembered still counts; False where it could not be reached.
+
+        What a stdio server offered to an earlier process is not remembered: its catalog ships with the release.
+        """
+        state = selectors.server(tenant_id, server_id, self.commands)
+        if self.workbench is None or state is None or not state.is_enabled:
+            return True
+        seen, now = state.last_discovered_at, self.clock.now()
+        is_older = state.config.transport is Transport.STDIO and seen is not None and seen < self.started_at
+        if not is_older and not is_stale(replace(state, last_failed_at=None), now, self.reuse_seconds):
+            return True
+        try:
+            self._look(state.config, self.workbench, DISCOVERY_SECONDS + connect_seconds, connect_seconds)
+        except RemoteError as error:
+            log.info("mcp warm-up failed server=%s reason=%s", server_id, error.reason_code)
+            return False
+        return True
+
+    def _look(
+        self, config: ServerConfig, workbench: Workbench, seconds: float, connect_seconds: float | None = None
+    ) -> None:
+        """Connect, list, record and close; a fixed server is not asked. Raises: RemoteError."""
+        if config.mode is CatalogMode.FIXED:
+            self._discoveries.record(config, mapping.declared_here(config), None)
+            return
+        try:
+            catalog, took = workbench.run(_discover(config, workbench, connect_seconds), seconds)
         except TimeoutError:
-            services.record_failure(config, "tool.server_unreachable", "discovery took too long", at=self.clock.now())
-        else:
-            self._discoveries.record(config, catalog, seconds)
+            raise ServerUnreachable("discovery took too long", effect="not_applied") from None
+        self._discoveries.record(config, catalog, took)
+
+    def note_pin(
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
+    ) -> None:
+        """Record `mcp.server.pinned` for each server whose remembered discovery the session took."""
+        tools = Counter(spec.server_id for spec in pinned if spec.server_id and spec.server_id not in refreshed)
+        if tools:
+            services.record_pins(tenant_id, session_id, tools)
+
+    def inspect(self, tenant_id: str, key: str) -> None:
+        """Do the check with this id, where a person asked for it. Raises nothing of its own."""
+        if self.workbench is not None:
+            checking.perform(
+                tenant_id, UUID(key), self.workbench.look, commands=self.commands, clock=self.clock,
+                ceiling=self.output_ceiling_bytes,
+            )  # fmt: skip
 
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> McpTool:
         """Return the pinned tool under the live classification and configuration.
@@ -201,7 +286,7 @@ class McpProvider:
         connections = self.workbench.connections if self.workbench else _NoConnections()
         kind = ResourceTool if tool.remote_name == resources.REMOTE_NAME else McpTool
         return kind(
-            _live(pinned, state.config, tool),
+            _live(pinned, state.config, tool, self.request_seconds),
             state.config,
             tool.remote_name,
             tool.declaration_hash,
@@ -263,21 +348,23 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
 
 
-def _live(pinned: ToolSpec, config: ServerConfig, tool: PinnedTool) -> ToolSpec:
-    """The schema is pinned, the classification is live, and the stricter of both counts."""
+def _live(pinned: ToolSpec, config: ServerConfig, tool: PinnedTool, request_seconds: int) -> ToolSpec:
+    """The schema is pinned, the classification is live, and the stricter of both counts; so do the shorter times."""
     spec = pinned.reclassified(mapping.classification_of(config, tool.remote_name, tool.declaration_hash))
-    passes_key = pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE
-    scopes = pinned.required_scopes | config.required_scopes
-    if (passes_key, scopes) == (spec.passes_idempotency_key, spec.required_scopes):
-        return spec
-    return spec.model_copy(update={"passes_idempotency_key": passes_key, "required_scopes": scopes})
+    live = {
+        "passes_idempotency_key": pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE,
+        "required_scopes": pinned.required_scopes | config.required_scopes,
+        "timeout_seconds": min(pinned.timeout_seconds, request_seconds),
+    }
+    changed = {name: value for name, value in live.items() if getattr(spec, name) != value}
+    return spec.model_copy(update=changed) if changed else spec
 
 
-async def _discover(config: ServerConfig, workbench: Workbench) -> tuple[Catalog, float]:
-    session = f"discovery:{config.tenant_id}:{config.server_id}"
+async def _discover(config: ServerConfig, workbench: Workbench, connect_seconds: float | None) -> tuple[Catalog, float]:
+    session = f"{DISCOVERY}{config.tenant_id}:{config.server_id}"
     try:
         connection = await workbench.connections.acquire(
-            config, session, workbench.credentials(config.tenant_id).resolve
+            config, session, workbench.credentials(config.tenant_id).resolve, connect_seconds=connect_seconds
         )
         return await connection.discover(with_prompts=True), connection.connected_in_seconds
     finally:

@@ -53,6 +53,16 @@ class KeyPlace(StrEnum):
     META = "meta"
 
 
+class Closing(StrEnum):
+    """Why a connection that had worked was closed, in `mcp.server.disconnected`; a failure tells its reason code."""
+
+    IDLE = "connection.idle"
+    RELEASED = "connection.released"
+    REPLACED = "connection.replaced"
+    EVICTED = "connection.evicted"
+    STOPPED = "connection.stopped"
+
+
 @dataclass(frozen=True, slots=True)
 class StdioCommand:
     """One entry of the deployment's setting `stdio_servers`: the only place that names a command line."""
@@ -268,8 +278,8 @@ class RemoteServer(Protocol):
     async def read_resource(self, uri: str, timeout_seconds: float, meta: Mapping[str, Any]) -> CallResult:
         """Raises: RemoteError."""
 
-    def retire(self) -> None:
-        """Take no new calls, and leave when those in flight have ended."""
+    def retire(self, why: str = "tool.server_unreachable") -> None:
+        """Take no new calls, and leave when those in flight have ended. An empty `why`: it is told otherwise."""
 
     async def close(self) -> None: ...
 

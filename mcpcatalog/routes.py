@@ -97,9 +97,13 @@ class Routes:
             self._on_lost(route)
 
     def _beat(self) -> None:
-        while not self._stopping.wait(self._lease_seconds / RENEWALS_PER_LEASE):
-            try:
-                self.renew()
-            except DatabaseError:
-                log.warning("a worker's lease could not be renewed; its routes pass to others when it ends")
-                database.discard_connection()
+        """Keep one connection from beat to beat, as the lease keeper does, and give it back in the end."""
+        try:
+            while not self._stopping.wait(self._lease_seconds / RENEWALS_PER_LEASE):
+                try:
+                    self.renew()
+                except DatabaseError:
+                    log.warning("a worker's lease could not be renewed; its routes pass to others when it ends")
+                    database.discard_connection()
+        finally:
+            database.release_connection()

@@ -21,7 +21,7 @@ from mcpcatalog.remote import (
     StdioCommand,
     Transport,
 )
-from toolsys import allowances
+from toolsys import allowances, database
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.egress import EgressRefused, Origin
 from toolsys.selectors import credential_versions
@@ -71,6 +71,11 @@ def standing(tenant_id: str, session_id: UUID, server_id: str) -> Standing:
     if found is None:
         return Standing()
     return Standing(found.reauthenticated_at is not None, found.reason_code if found.unavailable_at else "")
+
+
+def all_enabled_servers() -> list[tuple[str, str]]:
+    """Return tenant and id of every enabled server, of all tenants: for a worker that looks after them."""
+    return [(row[0], row[1]) for row in database.call("SELECT * FROM mcpcatalog_enabled_servers()", ())]
 
 
 def enabled_servers(tenant_id: str, commands: Commands) -> list[ServerState]:

@@ -4,7 +4,7 @@ The authorization epoch is raised by the table's own trigger when a column chang
 so an update names only the columns that changed. Source: TS "Schema additions", DESIGN §4 and §7.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -104,6 +104,27 @@ def record_failure(config: ServerConfig, reason_code: str, detail: str, *, at: d
         )
         payload = {"server": config.server_id, "reason_code": reason_code}
         _event(config.tenant_id, "mcp.server.disconnected", payload, f"mcp.server.disconnected:{uuid4()}").save()
+
+
+def record_closed(config: ServerConfig, session: str, reason_code: str) -> None:
+    """Record that a connection which had worked ended, and why. Transaction: opens one."""
+    payload = {"server": config.server_id, "reason_code": reason_code, **({"session": session} if session else {})}
+    with tenant_transaction(config.tenant_id):
+        _event(config.tenant_id, "mcp.server.disconnected", payload, f"mcp.server.disconnected:{uuid4()}").save()
+
+
+def record_pins(tenant_id: str, session_id: UUID, tools_by_server: Mapping[str, int]) -> None:
+    """Record which servers a session took at their remembered discovery. Transaction: needs the session's."""
+    servers = McpServer.objects.filter(tenant_id=tenant_id, server_id__in=tools_by_server)
+    events = [
+        _event(
+            tenant_id, "mcp.server.pinned",
+            {"server": name, "transport": transport, "tools": tools_by_server[name], "session": str(session_id)},
+            f"mcp.server.pinned:{name}:{session_id}",
+        )
+        for name, transport in servers.order_by("server_id").values_list("server_id", "transport")
+    ]  # fmt: skip
+    ToolEvent.objects.bulk_create(events, ignore_conflicts=True)
 
 
 def record_list_changed(config: ServerConfig, *, at: datetime) -> None:

@@ -37,7 +37,13 @@ class Connections(Protocol):
     """What the tool needs of `mcpcatalog.sdk.pool`."""
 
     async def acquire(
-        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+        self,
+        config: ServerConfig,
+        session: str,
+        resolve: ResolveCredential,
+        *,
+        is_renewed: bool = False,
+        connect_seconds: float | None = None,
     ) -> RemoteServer:
         """`is_renewed`: the session has logged in anew, so an older login is not used. Raises: RemoteError."""
 

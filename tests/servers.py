@@ -25,6 +25,8 @@ ENVIRONMENT = {
     "DJANGO_SETTINGS_MODULE": "config.settings",
     "TOOLSYS_PLAIN_HTTP": "1",
     "TOOLSYS_DEMO": "1",
+    # Servers of tests that have ended stay configured, and are gone.
+    "TOOLSYS_MCP_WARMUP_ATTEMPTS": "0",
     "TOOLSYS_LEASE_SECONDS": "2",
     "TOOLSYS_SWEEP_SECONDS": "0.5",
     "LOG_LEVEL": "WARNING",

@@ -7,9 +7,11 @@ of it counts what the peer makes us read. Only `toolsys.egress` imports this.
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Final
 
@@ -56,6 +58,11 @@ class MeteredStream(httpcore2.AsyncNetworkStream):
     def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
         self._inner = inner
         self._left: int | None = None
+        self._has_surplus: Callable[[], bool] = lambda: False
+
+    def watch(self, has_surplus: Callable[[], bool]) -> None:
+        """`has_surplus` says whether more was read than the answer: the next request may not take it for its own."""
+        self._has_surplus = has_surplus
 
     def allow(self, amount: int | None) -> None:
         self._left = amount
@@ -86,7 +93,117 @@ class MeteredStream(httpcore2.AsyncNetworkStream):
         return MeteredStream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
+        # The pool lets a connection go that has something to read before it was asked anything.
+        if info == "is_readable" and self._has_surplus():
+            return True
         return self._inner.get_extra_info(info)
+
+
+@dataclass(slots=True)
+class Mark:
+    """One part of a dial: `resolve`, `connect` or `secure`, how long it took, and whether it ended well.
+
+    `fact` is what was found, or what OpenSSL says is wrong with a certificate; nothing that the peer wrote.
+    """
+
+    part: str
+    seconds: float
+    is_done: bool
+    fact: str = ""
+
+
+@dataclass(slots=True)
+class Watch:
+    """Notes the parts of a dial, for whoever explains to a person why one does not succeed. Changes nothing."""
+
+    marks: list[Mark] = field(default_factory=list)
+
+    @contextmanager
+    def noting(self, part: str) -> Iterator[Mark]:
+        begun, mark = time.monotonic(), Mark(part, 0.0, is_done=False)
+        try:
+            yield mark
+            mark.is_done = True
+        except BaseException as error:
+            mark.fact = mark.fact or _verify_message(error)
+            raise
+        finally:
+            mark.seconds = time.monotonic() - begun
+            self.marks.append(mark)
+
+    def resolving(self, resolver: Resolver) -> Resolver:
+        async def resolve_noted(host: str, port: int) -> list[str]:
+            with self.noting("resolve") as mark:
+                found = await resolver(host, port)
+                mark.fact = ", ".join(found[:MAXIMUM_DIALS])
+            return found
+
+        return resolve_noted
+
+
+def _verify_message(error: BaseException | None) -> str:
+    """Return OpenSSL's own words about a certificate, wherever in the chain of causes they are."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+class WatchedNetwork(httpcore2.AsyncNetworkBackend):
+    def __init__(self, inner: httpcore2.AsyncNetworkBackend, watch: Watch) -> None:
+        self._inner = inner
+        self._watch = watch
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        with self._watch.noting("connect") as mark:
+            mark.fact = f"{host} port {port}"
+            stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        return _WatchedStream(stream, self._watch)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+class _WatchedStream(httpcore2.AsyncNetworkStream):
+    def __init__(self, inner: httpcore2.AsyncNetworkStream, watch: Watch) -> None:
+        self._inner = inner
+        self._watch = watch
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore2's
+        return await self._inner.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore2's
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's
+    ) -> httpcore2.AsyncNetworkStream:
+        with self._watch.noting("secure") as mark:
+            secured = await self._inner.start_tls(ssl_context, server_hostname, timeout)
+            mark.fact = _certificate(secured.get_extra_info("ssl_object"))
+        return _WatchedStream(secured, self._watch)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def _certificate(connection: Any) -> str:
+    found = connection.getpeercert() if connection is not None else None
+    return f"{connection.version()}, certificate valid until {found['notAfter']}" if found else ""
 
 
 class PinnedBackend(httpcore2.AsyncNetworkBackend):

@@ -11,7 +11,7 @@ import json
 import ssl
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ import httpcore2
 import httpx2
 
 from toolsys.departure import MAY_SEND
-from toolsys.dialling import MAXIMUM_HEAD_BYTES, PinnedBackend, Resolver, resolve
+from toolsys.dialling import MAXIMUM_HEAD_BYTES, Mark, PinnedBackend, Resolver, Watch, WatchedNetwork, resolve
 from toolsys.domain.destinations import (
     DEFAULT_PORTS,
     EgressError,
@@ -35,7 +35,8 @@ from toolsys.domain.destinations import (
 
 __all__ = (
     "EgressClient", "EgressCounts", "EgressError", "EgressFailed", "EgressPolicy", "EgressRefused", "HttpAnswer",
-    "Origin", "PinnedTransport", "Resolver", "policy_for", "post_json", "resolve", "retry_after_seconds", "ssl_context",
+    "Mark", "Origin", "PinnedTransport", "Resolver", "Watch", "policy_for", "post_json", "resolve",
+    "retry_after_seconds", "ssl_context",
 )  # fmt: skip
 
 KEEPALIVE_SECONDS: Final = 120.0
@@ -145,16 +146,20 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         network: httpcore2.AsyncNetworkBackend | None = None,
         tls: ssl.SSLContext | None = None,
         maximum_connections: int = 16,
+        watch: Watch | None = None,
     ) -> None:
         # Pure, and a connection mostly asks for one URL; what is refused is not kept.
         self._check_url = lru_cache(maxsize=64)(policy.check_url)
         self._maximum_bytes = maximum_bytes
         self._total_seconds = total_seconds
         self._counts = counts
+        network = network or httpcore2.AnyIOBackend()
+        if watch is not None:
+            resolver, network = watch.resolving(resolver), WatchedNetwork(network, watch)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls or ssl_context(), max_connections=maximum_connections,
             max_keepalive_connections=maximum_connections, keepalive_expiry=KEEPALIVE_SECONDS, http1=True, http2=False,
-            retries=0, network_backend=PinnedBackend(policy, resolver, network or httpcore2.AnyIOBackend()),
+            retries=0, network_backend=PinnedBackend(policy, resolver, network),
         )  # fmt: skip
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -176,6 +181,7 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
                     await answer.aclose()
                     raise refusal
         stream = answer.extensions["network_stream"]
+        stream.watch(_surplus_of(answer))
         stream.allow(None if maximum_bytes is None else maximum_bytes * _FRAMING_FACTOR + _READ_BYTES)
         return httpx2.Response(
             answer.status, headers=headers, stream=_BoundedBody(answer, exchange), extensions=answer.extensions
@@ -214,6 +220,13 @@ def _refusal(status: int, headers: httpx2.Headers, maximum_bytes: int | None) ->
     if maximum_bytes is not None and declared.isdecimal() and int(declared) > maximum_bytes:
         return EgressRefused("too_large", f"{declared} bytes declared", was_sent=True)
     return None
+
+
+def _surplus_of(answer: httpcore2.Response) -> Callable[[], bool]:
+    """Ask the parser what it holds beyond this answer; httpcore2 looks only at the socket, and h11 reads ahead."""
+    body: Any = answer.stream
+    parser = body._stream._connection._h11_state
+    return lambda: bool(parser.trailing_data[0])
 
 
 class _BoundedBody(httpx2.AsyncByteStream):

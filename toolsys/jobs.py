@@ -6,7 +6,7 @@ The worker hands each its `Runtime` first. Arriving twice, late or for nothing m
 from uuid import UUID
 
 from toolsys import services, wakeups
-from toolsys.ports import Runtime
+from toolsys.ports import Inspectable, Runtime
 
 
 def advance_call(runtime: Runtime, tenant_id: str, invocation_id: str, claim_epoch: str) -> None:
@@ -24,3 +24,10 @@ def refresh_provider(runtime: Runtime, domain: str, tenant_id: str, key: str) ->
         runtime.providers[domain].refresh(tenant_id, key)
     finally:
         wakeups.wake(services.refresh_key(domain, tenant_id))
+
+
+def inspect_source(runtime: Runtime, domain: str, tenant_id: str, key: str) -> None:
+    """Let a provider look closely at one of its sources, because a person asked for it."""
+    provider = runtime.providers[domain]
+    if isinstance(provider, Inspectable):
+        provider.inspect(tenant_id, key)

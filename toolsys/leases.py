@@ -4,18 +4,20 @@ The database's clock decides; the boottime clock only ever makes this process mo
 finds its lease passed before it sends. A lease that is not renewed any more cancels its call. Source: DESIGN §4.
 """
 
+import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.db import DatabaseError
 
 from toolsys import database
 from toolsys.domain.calls import Claim
 from toolsys.ports import Clock
 
+log = logging.getLogger("toolsys.leases")
 RENEWALS_PER_LEASE: Final = 3
 # A renewal reaches no further past the operation deadline (30_commits.sql): it is the time to record what has ended.
 SETTLE_SECONDS: Final = 2.0
@@ -96,11 +98,16 @@ class LeaseKeeper:
                 each.is_cancelled = True
 
     def _beat(self) -> None:
-        while not self._stopping.wait(self._lease_seconds / RENEWALS_PER_LEASE):
-            try:
-                self.renew()
-            except DatabaseError:
-                connections[DEFAULT_DB_ALIAS].close()
+        """Keep one connection from beat to beat, so that a busy pool costs no lease; give it back in the end."""
+        try:
+            while not self._stopping.wait(self._lease_seconds / RENEWALS_PER_LEASE):
+                try:
+                    self.renew()
+                except DatabaseError:
+                    log.warning("leases could not be renewed; what they guard stops before they pass")
+                    database.discard_connection()
+        finally:
+            database.release_connection()
 
 
 def _key(claim: Claim) -> tuple[UUID, int]:

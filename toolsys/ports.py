@@ -4,7 +4,7 @@
 `Runtime`. Tests hand the pipeline a `Runtime` of fakes. May import the domain only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -89,11 +89,24 @@ class ToolProvider(Protocol):
     def refresh(self, tenant_id: str, key: str) -> None:
         """Look at one source again and record what it offers, or why not. Runs in a worker; raises nothing."""
 
+    def note_pin(
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
+    ) -> None:
+        """Record which sources a new session took at their remembered word. Transaction: needs the session's."""
+
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:
         """Return the tool behind a pinned spec under the live classification.
 
         Raises: NotAvailable (tool.withdrawn; whatever ended the tool's source for this session).
         """
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """A provider that can show a person, step by step, whether one of its sources can be used."""
+
+    def inspect(self, tenant_id: str, key: str) -> None:
+        """Do the check with this id and record what it came to. Runs in a worker; raises nothing."""
 
 
 class ToolRegistry(Protocol):

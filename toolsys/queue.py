@@ -25,6 +25,7 @@ JOBS: Final = {
     "call": "toolsys.jobs.advance_call",
     "step": "toolsys.jobs.advance_step",
     "refresh": "toolsys.jobs.refresh_provider",
+    "inspect": "toolsys.jobs.inspect_source",
 }
 # RQ's ids hold letters, digits, dashes and underscores; our fields have no capitals, so a capital separates them.
 SEPARATOR: Final = "X"

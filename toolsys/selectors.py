@@ -4,6 +4,7 @@ Outcomes of the call path come from one SQL function and one round trip. Source:
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +15,7 @@ from django.db.models import Q
 from toolsys import database, inert, timeline
 from toolsys.domain import reasons
 from toolsys.domain.skills import SkillSource
-from toolsys.domain.states import InvocationStatus, OutcomeStatus
+from toolsys.domain.states import InvocationStatus, OutcomeStatus, RunStatus
 from toolsys.models import (
     AgentSession,
     ApprovalRequest,
@@ -302,3 +303,13 @@ def _timeline(row: Invocation, approval: ApprovalRequest | None) -> Timeline:
     }
     held_until = (approval.decided_at or datetime.max.replace(tzinfo=UTC)) if approval else None
     return timeline.build(row.step_trace, commits, held_until)
+
+
+def sessions_in_use(tenant_id: str, session_ids: Collection[UUID]) -> set[UUID]:
+    """Return those of these sessions that are open and have a run that still takes steps. Transaction: opens one."""
+    with tenant_transaction(tenant_id):
+        found = Run.objects.filter(
+            session_id__in=session_ids, session__closed_at=None, deadline_at__gt=database.now(),
+            status__in=[status for status in RunStatus if status.accepts_steps],
+        )  # fmt: skip
+        return set(found.values_list("session_id", flat=True))

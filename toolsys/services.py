@@ -216,8 +216,7 @@ def open_session(
 
     Transaction: must be outside. Raises: Problem (request.invalid).
     """
-    for provider in runtime.providers.values():
-        _refresh(tenant_id, provider, runtime)
+    refreshed = {domain: _refresh(tenant_id, provider, runtime) for domain, provider in runtime.providers.items()}
     with tenant_transaction(tenant_id):
         agent = Agent.objects.filter(name=agent_name, is_enabled=True).first()
         if agent is None:
@@ -229,20 +228,24 @@ def open_session(
             tenant_id, agent.enabled_tools, scopes, profile=profile or agent.profile, environment=environment
         )
         pinned, sha = pin_of(offered)
-        return AgentSession.objects.create(
+        session = AgentSession.objects.create(
             tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, environment=environment,
             profile=profile or agent.profile, pinned_tools=pinned, tool_schema_sha256=sha,
         )  # fmt: skip
+        for domain, provider in runtime.providers.items():
+            provider.note_pin(tenant_id, session.id, offered, refreshed[domain])
+        return session
 
 
 def refresh_key(domain: str, tenant_id: str) -> str:
     return f"refresh/{domain}/{tenant_id}"
 
 
-def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> None:
+def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> frozenset[str]:
+    """Have workers look again at what is stale; return what that was."""
     keys = provider.refresh_keys(tenant_id)
     if not keys:
-        return
+        return frozenset()
     with wakeups.HUB.waiting(refresh_key(provider.domain, tenant_id)) as waiter:
         for key in keys:
             queue.enqueue_refresh(provider.domain, tenant_id, key)
@@ -250,6 +253,7 @@ def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> None:
         waiter.until(
             lambda: provider.refresh_keys(tenant_id), lambda left: not left, REFRESH_SECONDS, runtime.clock.boottime
         )
+    return frozenset(keys)
 
 
 def start_run(
@@ -288,6 +292,7 @@ def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> 
         run.save(update_fields=["status", "ended_at", "cancel_requested_at"])
         if cancel:
             _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None), now)
+        transaction.on_commit(partial(wakeups.wake, wakeups.RUN_ENDED), robust=True)
         return run
 
 

@@ -19,6 +19,8 @@ from toolsys.queue import call_queue
 
 log = logging.getLogger("toolsys.wakeups")
 CHANNEL: Final = "toolsys:wake"
+# Some run has ended, of whatever tenant: whoever holds something for its session looks what is still in use.
+RUN_ENDED: Final = "run-ended"
 RECHECK_SECONDS: Final = 1.0
 RECONNECT_SECONDS: Final = 0.5
 
@@ -87,9 +89,10 @@ class Hub:
             if message["type"] == "subscribe":
                 self._ready.set()
             elif message["type"] == "message":
-                self._fire(message["data"].decode())
+                self.fire(message["data"].decode())
 
-    def _fire(self, key: str) -> None:
+    def fire(self, key: str) -> None:
+        """Wake this process's waiters."""
         with self._lock:
             for event in self._waiters.get(key, ()):
                 event.set()
@@ -98,6 +101,12 @@ class Hub:
 class Waiter:
     def __init__(self, event: threading.Event) -> None:
         self._event = event
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for one wake-up; return whether there was one."""
+        was_woken = self._event.wait(seconds)
+        self._event.clear()
+        return was_woken
 
     def until[T](
         self, read: Callable[[], T], is_done: Callable[[T], bool], seconds: float, clock: Callable[[], float],

@@ -8,23 +8,24 @@ back: the pool opens another. It implements `remote.RemoteServer` and is used on
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 import mcp_types
-from mcp import ClientSession, MCPError
+from mcp import ClientSession
 from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from mcpcatalog import metrics
 from mcpcatalog.remote import (
     Advertised,
     CallResult,
     CallSpec,
     Catalog,
+    Closing,
     Effect,
     ProtocolViolation,
     RemoteError,
@@ -35,7 +36,7 @@ from mcpcatalog.remote import (
     ServerUnreachable,
     Transport,
 )
-from mcpcatalog.sdk import errors, listing, surfaces
+from mcpcatalog.sdk import answers, errors, handshake, listing, surfaces
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
@@ -51,7 +52,6 @@ CLOSE_SECONDS: Final = 5.0
 _RAW: Final = TypeAdapter(dict[str, Any])
 _CLIENT: Final = mcp_types.Implementation(name="toolsys", version="0.1")
 
-type Handshake = Callable[[], Awaitable[Any]]
 type OpenStreams = Callable[[Child], contextlib.AbstractAsyncContextManager[Any]]
 
 
@@ -75,21 +75,26 @@ class Connection:
         timeouts: Timeouts,
         revision_hint: str = "",
         on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
+        on_closed: Callable[[str], object] = lambda _why: None,
     ) -> None:
         self.config = config
         self._open_streams = open_streams
         self._login = login
         self._on_list_changed = on_list_changed
+        self._on_closed = on_closed
+        self._why: str | None = None
         self._timeouts = timeouts
         self._hint = revision_hint
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._stop = asyncio.Event()
+        self._forced: asyncio.Future[None] = self._loop.create_future()
         self._scope = anyio.CancelScope()
         self._record = CallRecord(is_connecting=True)
         self._child = Child()
         self._session: ClientSession | None = None
         self._revision = ""
+        self._has_served = False
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self._used_at = self._opened_at = self._loop.time()
         self.has_changed = False
@@ -97,7 +102,7 @@ class Connection:
         self.declared: Mapping[str, str] | None = None
         self.advertised: Advertised | None = None
         self.connected_in_seconds = 0.0
-        self._is_retired = False
+        self._is_retired = self._is_flooded = False
         self._owner: asyncio.Task[None] | None = None
 
     # -- life
@@ -128,8 +133,9 @@ class Connection:
             self._owner.add_done_callback(self._owner_ended)
         await asyncio.shield(self._ready)
 
-    async def close(self, drain_seconds: float = 0.0) -> None:
+    async def close(self, drain_seconds: float = 0.0, why: str = Closing.RELEASED) -> None:
         """Let calls finish for `drain_seconds`, then leave politely, then not."""
+        self._say(why)
         if self._sent and drain_seconds > 0:
             await asyncio.wait(set(self._sent), timeout=drain_seconds)
         self._stop.set()
@@ -139,20 +145,36 @@ class Connection:
                 self.force_close()
                 await asyncio.wait({self._owner}, timeout=CLOSE_SECONDS)
 
-    def retire(self) -> None:
-        """Take no new calls, and leave when those in flight have ended."""
+    def retire(self, why: str = "tool.server_unreachable") -> None:
+        """Take no new calls, and leave when those in flight have ended. An empty `why`: it is told otherwise."""
+        self._say(why)
         self._is_retired = True
         if not self._sent:
             self._stop.set()
+
+    def _say(self, why: str) -> None:
+        """The first reason is the cause of those that follow."""
+        self._why = why if self._why is None else self._why
+
+    def _give_up(self) -> None:
+        self._say("tool.timeout")
+        self.force_close()
 
     def force_close(self) -> None:
         """Give everything up now. Level-triggered: it also ends a farewell request that hangs."""
         self._session = None
         self._stop.set()
+        if not self._forced.done():
+            self._forced.set_result(None)
         for task in self._sent:
             task.cancel()
         self._child.kill()
         self._scope.cancel()
+
+    def _give_up_flooded(self) -> None:
+        if not self._is_flooded:
+            self._is_flooded = True
+            self.force_close()
 
     async def _own(self) -> None:
         CALL.set(self._record)
@@ -160,22 +182,32 @@ class Connection:
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
             async with self._open_streams(self._child) as (read, write):
-                dispatcher = TappedDispatcher(read, write, on_closed=self._stop.set)
+                is_pipe = self.config.transport is Transport.STDIO
+                dispatcher = TappedDispatcher(
+                    read, write, is_pipe=is_pipe, on_closed=self._stream_ended, on_flood=self._give_up_flooded
+                )
                 async with ClientSession(
                     dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
                     read_timeout_seconds=self._timeouts.request,
                 ) as session:  # fmt: skip
-                    await self._negotiate(session)
+                    await handshake.negotiate(
+                        session, self._record, self._hint, self._timeouts.probe, self._stop.is_set
+                    )
                     self._scope.deadline = float("inf")
                     self._serve(session)
                     await self._wait_until_unused()
                     self._session = None
+
+    def _stream_ended(self) -> None:
+        self._say("tool.server_unreachable")
+        self._stop.set()
 
     def _serve(self, session: ClientSession) -> None:
         # What runs in the background from now on reports to nobody.
         CALL.set(None)
         self._revision = session.protocol_version or ""
         self._session = session
+        self._has_served = True
         self._used_at = self._loop.time()
         self.connected_in_seconds = self._used_at - self._opened_at
         self._ready.set_result(None)
@@ -184,6 +216,7 @@ class Connection:
         while not self._stop.is_set():
             left = self._used_at + self._timeouts.idle - self._loop.time()
             if left <= 0 and not self._sent:
+                self._say(Closing.IDLE)
                 return
             with anyio.move_on_after(max(left, 0.05)):
                 await self._stop.wait()
@@ -196,8 +229,11 @@ class Connection:
             mapped = errors.of_connect(error, self._record, self.config.auth_scheme)
             self._ready.set_exception(scrub_error(mapped, self._secrets))
             self._ready.exception()  # marks it as looked at: the one who waited may be gone
-        elif error is not None:
+            return
+        if error is not None:
             logger.info("mcp connection ended server=%s error=%s", self.config.server_id, type(error).__name__)
+        if self._has_served:
+            self._on_closed("tool.server_unreachable" if self._why is None else self._why)
 
     async def _on_message(self, message: Any) -> None:
         kinds = (mcp_types.ToolListChangedNotification, mcp_types.PromptListChangedNotification)
@@ -205,33 +241,6 @@ class Connection:
             # Recorded once and not applied: the pinned set is this connection's for as long as it lives.
             self.has_changed = True
             self._on_list_changed(self.config)
-
-    # -- handshake
-
-    async def _negotiate(self, session: ClientSession) -> None:
-        """Try both eras, the one that worked last first."""
-        ways = [session.discover, session.initialize]
-        if self._hint and self._hint not in MODERN_PROTOCOL_VERSIONS:
-            ways.reverse()
-        try:
-            with anyio.fail_after(self._timeouts.probe):
-                await ways[0]()
-        except (MCPError, TimeoutError, ValidationError, RuntimeError):
-            # Only an answer says something about the era: not a broken network, and not a refused login.
-            if self._record.failure is not None or self._record.status in {401, 403} or self._stop.is_set():
-                raise
-            self._record.begin_attempt()
-            await self._second_try(*ways)
-
-    async def _second_try(self, first: Handshake, second: Handshake) -> None:
-        """Shake hands the other way; a server that says it speaks the first was only slow to start."""
-        try:
-            await second()
-        except MCPError as error:
-            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-                raise
-            self._record.begin_attempt()
-            await first()
 
     @property
     def _is_modern_http(self) -> bool:
@@ -282,7 +291,16 @@ class Connection:
             return None
 
     async def _listing(self, request: Any) -> dict[str, Any]:
-        return await self._request(request, self._timeouts.request, CallRecord())
+        """Ask for a page. Nothing of a call is sent: what goes wrong here was felt by nobody."""
+        try:
+            page = await self._request(request, self._timeouts.request, CallRecord())
+            surfaces.require_complete(page)
+        except RequestTimeout as error:
+            raise ServerUnreachable("no list in time", effect="not_applied") from error
+        except RemoteError as error:
+            error.effect = "not_applied"
+            raise
+        return page
 
     async def list_resources(self) -> Advertised:
         """Raises: RemoteError."""
@@ -303,9 +321,21 @@ class Connection:
             {"name": spec.tool, "arguments": spec.arguments, "_meta": dict(spec.meta) or None}
         )
         request = mcp_types.CallToolRequest(params=params)
-        return result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
+        return answers.result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
 
     async def _request(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
+        begun, outcome = self._loop.time(), metrics.CANCELLED
+        try:
+            answer = await self._exchange(request, seconds, record)
+            outcome = metrics.REPORTED_ERROR if answer.get("isError") is True else metrics.SUCCEEDED
+            return answer
+        except RemoteError as error:
+            outcome = error.reason_code
+            raise
+        finally:
+            metrics.count_request(self.config.server_id, request.method, outcome, self._loop.time() - begun)
+
+    async def _exchange(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
         session = self._session
         if session is None or not self.is_alive:
             raise ServerUnreachable("the connection ended", effect="not_applied")
@@ -316,10 +346,12 @@ class Connection:
         task = self._loop.create_task(_send(session, request, seconds, record))
         self._sent.add(task)
         task.add_done_callback(self._answered)
-        watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self.force_close)
+        watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self._give_up)
         try:
-            # Not awaited directly: a cancelled caller must not wait for the SDK's courtesy message.
-            await asyncio.wait({task})
+            # Not awaited directly: neither a cancelled caller nor one whose connection was given up must wait for the
+            # SDK's courtesy message.
+            ends: set[asyncio.Future[Any]] = {task, self._forced}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             raise
@@ -338,7 +370,9 @@ class Connection:
 
     def _outcome(self, task: asyncio.Task[dict[str, Any]], record: CallRecord, overdue: bool) -> dict[str, Any]:
         effect: Effect = "unknown" if record.was_sent else "not_applied"
-        if task.cancelled():
+        if self._is_flooded:
+            raise ProtocolViolation("more messages than anybody asked for", effect=effect)
+        if not task.done() or task.cancelled():
             kind = RequestTimeout if overdue else ServerUnreachable
             raise kind("the connection was given up", effect=effect)
         error = task.exception()
@@ -348,7 +382,7 @@ class Connection:
         mapped = scrub_error(errors.of_call(error, record), self._secrets)
         if self._child.overflowed:
             mapped = ResponseTooLarge("a line without end", effect=effect)
-        if record.status == 404:  # what a 401 means is the ladder's to say
+        if record.status == 404 and record.has_session:  # what a 401 means is the ladder's to say
             self.retire()
         raise mapped from error
 
@@ -364,18 +398,3 @@ async def _send(session: ClientSession, request: Any, seconds: float, record: Ca
         if record.raw is None:
             raise
         return record.raw
-
-
-def result_of(raw: dict[str, Any]) -> CallResult:
-    """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
-    surfaces.require_complete(raw)
-    content = raw.get("content", [])
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise ProtocolViolation("content is not a list of objects")
-    structured = raw.get("structuredContent")
-    is_error = raw.get("isError") is True
-    effect: Effect = "applied"
-    if is_error:
-        proof = isinstance(structured, dict) and structured.get("effect_status") == "not_applied"
-        effect = "not_applied" if proof else "unknown"
-    return CallResult(is_error, tuple(content), structured, effect)

@@ -6,18 +6,19 @@ believed: a server may send any of them. Only `mcpcatalog.sdk` imports it.
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Final
 
 from mcp import MCPError, UrlElicitationRequiredError
 from mcp.client.extension import UnexpectedClaimedResult
 from mcp.client.streamable_http import ResumptionError, StreamableHTTPError
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
 from mcpcatalog import remote
 from mcpcatalog.sdk.record import CallRecord
-from toolsys.egress import EgressError, EgressRefused
+from toolsys.egress import EgressError, EgressRefused, retry_after_seconds
 
 URL_ELICITATION_REQUIRED: Final = -32042
 MISSING_CLIENT_CAPABILITY: Final = -32021
@@ -44,12 +45,12 @@ def of_connect(error: BaseException | None, record: CallRecord, scheme: remote.A
     """Explain a handshake that failed; None is a deadline. Nothing of any call was sent."""
     found = next((leaf for leaf in leaves(error) if isinstance(leaf, remote.RemoteError)), None)
     mapped = found or record.refusal or _of_failure(record) or _of_connect_status(record, scheme)
-    if mapped is None and error is None:
-        mapped = remote.ServerUnreachable("the handshake did not finish in time")
     if mapped is None:
-        mapped = next((_of_leaf(leaf, record) for leaf in leaves(error)), remote.ServerUnreachable())
-        if isinstance(mapped, remote.UpstreamError):
-            mapped = remote.ProtocolViolation(mapped.detail)
+        mapped = next((_of_leaf(leaf, record) for leaf in leaves(error)), remote.RequestTimeout())
+    if isinstance(mapped, remote.RequestTimeout):
+        mapped = remote.ServerUnreachable("the handshake did not finish in time")
+    if isinstance(mapped, remote.UpstreamError):
+        mapped = remote.ProtocolViolation(mapped.detail)
     mapped.effect = "not_applied"
     return mapped
 
@@ -102,12 +103,12 @@ def _of_call_status(record: CallRecord) -> remote.RemoteError | None:
     if record.status == 403:
         return remote.PermissionDenied(detail, effect="not_applied")
     if record.status == 429:
-        return remote.RateLimited(detail, effect="not_applied", retry_after_seconds=_seconds(record.retry_after))
+        return remote.RateLimited(detail, effect="not_applied", retry_after_seconds=_wait(record))
     return None
 
 
-def _seconds(header: str) -> float | None:
-    return float(header) if header.isdecimal() and len(header) < 7 else None
+def _wait(record: CallRecord) -> float | None:
+    return retry_after_seconds(record.retry_after, datetime.now(UTC))
 
 
 def _of_leaf(error: BaseException, record: CallRecord) -> remote.RemoteError:
@@ -120,18 +121,31 @@ def _of_leaf(error: BaseException, record: CallRecord) -> remote.RemoteError:
 
 
 def _of_rpc(error: MCPError, record: CallRecord) -> remote.RemoteError:
-    if error.code == REQUEST_TIMEOUT and error.message.endswith("timed out"):
+    # What a server says of time and of connections is not believed.
+    if error.code == REQUEST_TIMEOUT and not record.has_answer:
         return remote.RequestTimeout("no answer in time")
-    if error.code == CONNECTION_CLOSED:
+    if error.code == CONNECTION_CLOSED and not record.has_answer:
         return remote.ServerUnreachable("the connection ended")
+    if error.code == PARSE_ERROR:
+        return remote.ProtocolViolation(error.message[:300])
     if record.status == 404:
-        # The server no longer knows the session, so it did not run anything in it. Sending again is not ours to do.
-        return remote.ServerUnreachable("the server forgot the session", effect="not_applied")
+        return _of_missing(record)
     if error.code == URL_ELICITATION_REQUIRED:
         return remote.AuthUnsupported("the server asks for a login that only a person can give", effect="not_applied")
     if error.code == MISSING_CLIENT_CAPABILITY:
         return remote.InputRequired("the server requires a capability that is declined", effect="not_applied")
     if record.status is not None and record.status >= 500:
-        return remote.ServerUnreachable(f"status {record.status}")
+        return remote.ServerUnreachable(f"status {record.status}", retry_after_seconds=_wait(record))
     effect: remote.Effect = "not_applied" if error.code in _REFUSED_BEFORE_RUNNING else "unknown"
     return remote.UpstreamError(f"{error.code}: {error.message[:1_000]}", effect=effect)
+
+
+def _of_missing(record: CallRecord) -> remote.RemoteError:
+    """Explain a 404: of a session it means that the server forgot it and ran nothing in it; sending again is not ours
+    to do. Without one it means that there is no such method, and while connecting that no MCP server is there.
+    """
+    if record.has_session:
+        return remote.ServerUnreachable("the server forgot the session", effect="not_applied")
+    if record.is_connecting:
+        return remote.ServerUnreachable("there is no MCP server at this address")
+    return remote.UpstreamError("the server knows no such method", effect="not_applied")

@@ -12,8 +12,9 @@ from typing import Any, Final
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from mcpcatalog.remote import RemoteError
+from mcpcatalog.remote import ProtocolViolation, RemoteError
 from mcpcatalog.sdk.auth import Login
+from mcpcatalog.sdk.messages import EventFilter, Unreadable, admitted
 from mcpcatalog.sdk.record import CALL, MAXIMUM_RESUMPTIONS, CallRecord
 from toolsys.egress import EgressError, PinnedTransport
 
@@ -21,6 +22,7 @@ from toolsys.egress import EgressError, PinnedTransport
 STREAM_REOPEN_SECONDS: Final = 30.0
 # Answers that the SDK treats as the failure of one request. The cause is on the record.
 _NO_ANSWER: Final = 599
+_WITHOUT_BODY: Final = frozenset({202, 204})
 
 
 class _BodyFailed(httpx2.StreamError):
@@ -50,11 +52,26 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             record.was_sent = record.was_sent or error.was_sent
             return httpx2.Response(_NO_ANSWER)
         record.was_sent = True
+        record.has_session = "mcp-session-id" in request.headers
         fields = response.headers
         record.note_answer(response.status_code, fields.get("www-authenticate", ""), fields.get("retry-after", ""))
         return httpx2.Response(
-            response.status_code, headers=fields, stream=_NotedBody(response, record), extensions=response.extensions
+            response.status_code, headers=fields, stream=self._body(response, record), extensions=response.extensions
         )
+
+    def _body(self, response: httpx2.Response, record: CallRecord) -> httpx2.AsyncByteStream:
+        """Say what is wrong with an answer that cannot be one, and read with care what may be one."""
+        kind = response.headers.get("content-type", "").lower()
+        if not 200 <= response.status_code < 300:
+            return _NotedBody(response, record)
+        if kind.startswith("text/event-stream"):
+            return _Events(response, record, self._maximum_bytes)
+        if record.identifier is None:
+            return _NotedBody(response, record)
+        if response.status_code in _WITHOUT_BODY or not kind.startswith("application/json"):
+            record.refusal = ProtocolViolation(f"status {response.status_code}, content type {kind[:100]!r}")
+            return _NotedBody(response, record)
+        return _Document(response, record)
 
     async def _sign(self, request: httpx2.Request) -> None:
         """Build the header now, so that an expired token is never sent; a farewell is not worth a new one."""
@@ -92,6 +109,43 @@ class _NotedBody(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._response.aclose()
+
+
+class _Document(_NotedBody):
+    """One message: handed on when it is whole and ours, since no other answer can follow it."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        data = b"".join([chunk async for chunk in super().__aiter__()])
+        try:
+            message = admitted(data, self._record.identifier)
+        except Unreadable as error:
+            raise self._refused(f"not readable: {error}") from error
+        if message is None:
+            raise self._refused("an answer to another request")
+        self._record.has_answer = True
+        yield message.data
+
+    def _refused(self, detail: str) -> _BodyFailed:
+        self._record.refusal = ProtocolViolation(detail)
+        return _BodyFailed(detail)
+
+
+class _Events(_NotedBody):
+    """Many messages: an answer to another request is left out, as every stray is."""
+
+    def __init__(self, response: httpx2.Response, record: CallRecord, maximum_bytes: int) -> None:
+        super().__init__(response, record)
+        self._filter = EventFilter(record.identifier, maximum_bytes)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in super().__aiter__():
+            try:
+                events = self._filter.feed(chunk)
+            except Unreadable as error:
+                raise _BodyFailed(str(error)) from error
+            self._record.has_answer |= self._filter.has_answer
+            if events:
+                yield events
 
 
 def _record_for(request: httpx2.Request) -> CallRecord:

@@ -9,16 +9,19 @@ event loop.
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from mcpcatalog import metrics
 from mcpcatalog.remote import (
     AuthScheme,
     AuthUnsupported,
+    Closing,
     DestinationRefused,
     OutOfConnections,
     ProtocolViolation,
+    RemoteError,
     ResolveCredential,
     ServerConfig,
     Transport,
@@ -28,7 +31,7 @@ from mcpcatalog.sdk.connection import Connection, OpenStreams, Timeouts
 from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
 from mcpcatalog.sdk.tokens import ClientCredentials
-from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport
+from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport, Watch
 
 
 class Key(NamedTuple):
@@ -58,10 +61,14 @@ class ConnectionPool:
         limits: PoolLimits | None = None,
         counts: EgressCounts | None = None,
         on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
+        on_closed: Callable[[ServerConfig, str, str], object] = lambda _config, _session, _why: None,
+        watch: Watch | None = None,
     ) -> None:
         self._policy_for = policy_for
+        self._watch = watch
         self._counts = counts
         self._on_list_changed = on_list_changed
+        self._on_closed = on_closed
         self._timeouts = timeouts or Timeouts()
         self._limits = limits or PoolLimits()
         self._preparations = asyncio.Semaphore(self._limits.preparations)
@@ -75,11 +82,17 @@ class ConnectionPool:
         self._is_closed = False
 
     async def acquire(
-        self, config: ServerConfig, session: str, resolve: ResolveCredential, *, is_renewed: bool = False
+        self,
+        config: ServerConfig,
+        session: str,
+        resolve: ResolveCredential,
+        *,
+        is_renewed: bool = False,
+        connect_seconds: float | None = None,
     ) -> Connection:
         """Return the live connection of this key, opening it where there is none. Sends nothing of a call.
 
-        Raises: RemoteError.
+        `connect_seconds` is for who has more patience than the time-out. Raises: RemoteError.
         """
         if not config.is_permitted:
             raise DestinationRefused("not where the tenant's servers may be", effect="not_applied")
@@ -93,7 +106,12 @@ class ConnectionPool:
             raise OutOfConnections("this worker is stopping", effect="not_applied")
         opening = self._opening.get(key)
         if opening is None:
-            opening = asyncio.create_task(self._connect(key, config, resolve), name=f"mcp connect {config.server_id}")
+            timeouts = self._timeouts
+            if connect_seconds is not None:
+                timeouts = replace(timeouts, connect=connect_seconds, probe=connect_seconds / 2)
+            opening = asyncio.create_task(
+                self._connect(key, config, resolve, timeouts), name=f"mcp connect {config.server_id}"
+            )
             self._opening[key] = opening
             opening.add_done_callback(lambda task: self._opened(key, task))
         # Whoever stops waiting leaves the handshake to the others; its own deadline bounds it.
@@ -101,7 +119,9 @@ class ConnectionPool:
         connection.is_renewed |= is_renewed
         return connection
 
-    async def _connect(self, key: Key, config: ServerConfig, resolve: ResolveCredential) -> Connection:
+    async def _connect(
+        self, key: Key, config: ServerConfig, resolve: ResolveCredential, timeouts: Timeouts
+    ) -> Connection:
         self._retire_older(key)
         self._make_room(config.transport)
         async with AsyncExitStack() as slots:
@@ -114,9 +134,10 @@ class ConnectionPool:
                 config,
                 self._opener(config, resolve, login),
                 login,
-                timeouts=self._timeouts,
+                timeouts=timeouts,
                 revision_hint=hint,
                 on_list_changed=self._on_list_changed,
+                on_closed=lambda why: self._closed(config, key.session, why),
             )
             try:
                 await connection.open()
@@ -124,16 +145,30 @@ class ConnectionPool:
                 connection.force_close()
                 raise
         self._revisions[key[:3]] = connection.revision
+        metrics.CONNECTIONS.labels(config.transport).inc()
         return connection
 
     def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:
         self._opening.pop(key, None)
-        if task.cancelled() or task.exception() is not None:
+        if task.cancelled():
+            return
+        failure = task.exception()
+        server = metrics.server_label(key.server_id)
+        if failure is not None:
+            reason_code = failure.reason_code if isinstance(failure, RemoteError) else "tool.internal"
+            metrics.CONNECT_FAILURES.labels(server, reason_code).inc()
             return
         connection = task.result()
+        metrics.CONNECTS.labels(server, connection.config.transport).inc()
         if self._is_closed:
             connection.force_close()
         self._open[key] = connection
+
+    def _closed(self, config: ServerConfig, session: str, why: str) -> None:
+        metrics.CONNECTIONS.labels(config.transport).dec()
+        if why:
+            metrics.DISCONNECTS.labels(metrics.server_label(config.server_id), why).inc()
+            self._on_closed(config, session, why)
 
     def _login(self, config: ServerConfig, resolve: ResolveCredential) -> Login:
         if config.auth_scheme is AuthScheme.OAUTH2_CLIENT:
@@ -163,7 +198,9 @@ class ConnectionPool:
         if config.auth_scheme is AuthScheme.ENV:
             raise AuthUnsupported("the scheme env is not available over http", effect="not_applied")
         await login.headers()  # without a login nobody is dialled
-        inner = PinnedTransport(self._policy_for(config), maximum_bytes=self._limits.message_bytes, counts=self._counts)
+        inner = PinnedTransport(
+            self._policy_for(config), maximum_bytes=self._limits.message_bytes, counts=self._counts, watch=self._watch
+        )
         streams: AbstractAsyncContextManager[Any] = http_streams(
             config.endpoint, inner, login,
             maximum_bytes=self._limits.message_bytes, idle_seconds=self._timeouts.idle,
@@ -176,7 +213,7 @@ class ConnectionPool:
         for other, connection in list(self._open.items()):
             same = (other.tenant_id, other.server_id, other.session) == (key.tenant_id, key.server_id, key.session)
             if not connection.is_alive or (same and other.fingerprint != key.fingerprint):
-                self._let_go(other, connection)
+                self._let_go(other, connection, Closing.REPLACED)
 
     def _make_room(self, transport: Transport) -> None:
         """Raises: OutOfConnections where every connection is in use."""
@@ -191,13 +228,17 @@ class ConnectionPool:
         idle = next((key for _, key in sorted(counted) if self._open[key].is_idle), None)
         if idle is None:
             raise OutOfConnections("every connection of this worker is in use", effect="not_applied")
-        self._let_go(idle, self._open[idle])
+        self._let_go(idle, self._open[idle], Closing.EVICTED)
 
-    def _let_go(self, key: Key, connection: Connection) -> None:
+    def _let_go(self, key: Key, connection: Connection, why: str = Closing.RELEASED) -> None:
         del self._open[key]
-        task = asyncio.create_task(connection.close(drain_seconds=self._timeouts.request))
+        task = asyncio.create_task(connection.close(self._timeouts.request, why))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+
+    def sessions(self) -> list[tuple[str, str]]:
+        """Return tenant and session of each connection that belongs to one. From any thread."""
+        return [(key.tenant_id, key.session) for key in list(self._open) if key.session]
 
     async def close_session(self, session: str, server_id: str = "") -> None:
         """Release what a session holds (to one server), as at the end of its run; its next call connects again."""
@@ -212,7 +253,7 @@ class ConnectionPool:
             opening.cancel()
         held = list(self._open.values())
         self._open.clear()
-        await asyncio.gather(*(connection.close(drain_seconds) for connection in held))
+        await asyncio.gather(*(connection.close(drain_seconds, Closing.STOPPED) for connection in held))
         if self._leaving:
             await asyncio.wait(set(self._leaving), timeout=drain_seconds)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcpcatalog.remote import RemoteError
+from mcpcatalog.sdk.messages import Identifier
 from toolsys.egress import EgressError
 
 MAXIMUM_RESUMPTIONS = 3
@@ -17,7 +18,9 @@ MAXIMUM_RESUMPTIONS = 3
 @dataclass(slots=True)
 class CallRecord:
     """`is_connecting` marks the handshake; `raw` is the last result before the SDK validated it;
-    `refusal` says why there was nothing to log in with.
+    `refusal` says why there was nothing to log in with, or what is wrong with what came. `identifier` is the id of the
+    request that is under way; `has_answer` says that the server itself answered it, `has_session` that it was told a
+    session's id.
     """
 
     is_connecting: bool = False
@@ -30,10 +33,14 @@ class CallRecord:
     failure: EgressError | None = None
     refusal: RemoteError | None = None
     resumptions: int = 0
+    identifier: Identifier | None = None
+    has_answer: bool = False
+    has_session: bool = False
 
     def begin_attempt(self) -> None:
         """Forget what an earlier message of the same handshake saw."""
-        self.raw = self.status = self.failure = self.refusal = None
+        self.raw = self.status = self.failure = self.refusal = self.identifier = None
+        self.has_answer = self.has_session = False
         self.challenge = self.retry_after = ""
 
     def note_answer(self, status: int, challenge: str, retry_after: str) -> None:

@@ -1,4 +1,4 @@
-"""Our own stdio transport: constructed environment, process group of its own, bounded lines, no child left behind.
+"""Our own stdio transport: constructed environment, a keeper of its own, bounded lines, no child left behind.
 
 The SDK's transport always passes HOME, PATH, USER and others on, has no bound on a line, and leaves a server's own
 children alive. A line that is no JSON-RPC message is noise and is dropped. Only `mcpcatalog.sdk` imports it.
@@ -22,16 +22,21 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from mcpcatalog.sdk.launch import END_NOW
+from mcpcatalog.sdk.messages import admitted
+
 LAUNCHER: Final = str(Path(__file__).with_name("launch.py"))
 SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 CHUNK_BYTES: Final = 65_536
 STDERR_CHUNKS: Final = 16
 GRACE_SECONDS: Final = 2.0
+# Lines in a row that are no messages: some servers greet people on their standard output, none does so for ever.
+MAXIMUM_NOISE: Final = 10_000
 
 
 @dataclass(slots=True)
 class Child:
-    """The process behind one connection, reachable from outside the owner task for `kill` only."""
+    """The process behind one connection: the keeper of its server. Outside the owner task, for `kill` only."""
 
     process: Process | None = None
     stderr: deque[bytes] = field(default_factory=lambda: deque(maxlen=STDERR_CHUNKS))
@@ -40,7 +45,7 @@ class Child:
 
     def kill(self) -> None:
         if self.process is not None:
-            _signal_group(self.process, signal.SIGKILL)
+            _tell(self.process, END_NOW)
 
     def last_words(self) -> str:
         return b"".join(self.stderr)[-2_000:].decode("utf-8", "replace")
@@ -56,7 +61,7 @@ def constructed_environment(home: str, declared: Mapping[str, str]) -> dict[str,
 async def stdio_streams(
     argv: tuple[str, ...], declared: Mapping[str, str], child: Child, *, maximum_bytes: int
 ) -> AsyncIterator[Any]:
-    """Start the server and yield the stream pair; on the way out end the whole process group and reap it."""
+    """Start the server and yield the stream pair; on the way out end it with all that it started, and reap it."""
     home = await asyncio.to_thread(_private_home)
     try:
         transport, process = await _spawn(argv, constructed_environment(home, declared), home)
@@ -114,6 +119,7 @@ async def _read(process: Process, child: Child, sink: Any, maximum_bytes: int) -
     """Forward whole lines. End of file closes the stream, which is how the session learns of a dead child."""
     assert process.stdout is not None
     pending = bytearray()
+    noise = 0
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with sink:
             while chunk := await process.stdout.read(CHUNK_BYTES):
@@ -121,19 +127,26 @@ async def _read(process: Process, child: Child, sink: Any, maximum_bytes: int) -
                 *lines, rest = pending.split(b"\n")
                 pending = bytearray(rest)
                 if len(pending) > maximum_bytes or any(len(line) > maximum_bytes for line in lines):
+                    noise = MAXIMUM_NOISE
+                for line in lines[: MAXIMUM_NOISE - noise]:
+                    noise = 0 if await _forward(bytes(line), sink) else noise + 1
+                if noise >= MAXIMUM_NOISE:
                     child.overflowed = True
                     child.kill()
                     return
-                for line in lines:
-                    await _forward(bytes(line), sink)
+                # What is here already is read without a pause; a flood may not hold the loop and its deadlines.
+                await asyncio.sleep(0)
 
 
-async def _forward(line: bytes, sink: Any) -> None:
+async def _forward(line: bytes, sink: Any) -> bool:
+    """Say whether it was a message."""
     try:
-        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        found = admitted(line, None)
+        message = jsonrpc_message_adapter.validate_json(found.data if found else line, by_name=False)
     except ValueError:
-        return
+        return False
     await sink.send(SessionMessage(message))
+    return True
 
 
 async def _write(process: Process, source: Any) -> None:
@@ -153,19 +166,18 @@ async def _collect(process: Process, child: Child) -> None:
 
 
 async def _end(process: Process) -> None:
+    """Leave politely, then not. Whatever descends from the server ends with it: that is its keeper's work."""
     if process.stdin is not None:
         process.stdin.close()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
+    for number in (None, signal.SIGTERM, END_NOW, signal.SIGKILL):
         if number is not None:
-            _signal_group(process, number)
+            _tell(process, number)
         with anyio.move_on_after(GRACE_SECONDS):
             await process.wait()
         if process.returncode is not None:
             break
-    # A server that left politely may have left children of its own in the group.
-    _signal_group(process, signal.SIGKILL)
 
 
-def _signal_group(process: Process, number: signal.Signals) -> None:
+def _tell(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        os.kill(process.pid, number)

@@ -210,6 +210,12 @@ class Tables:
         self.emit(self.calls[row_id], f"approval.{request.status}", f"approval.{request.status}:{request.id}")
         return True
 
+    def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
+        """Record what a person found out; the call stays uncertain, and what did not happen alarms no more."""
+        assert self.calls[row_id].status is InvocationStatus.UNCERTAIN
+        if not has_happened:
+            self.not_happened.add(row_id)
+
     def deactivate_approver(self, row_id: UUID) -> None:
         """Whoever approved is no longer entitled to: their vote counts no more, and the epoch rises."""
         self.approvals[row_id].held = ()

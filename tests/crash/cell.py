@@ -15,6 +15,7 @@ HELD: Final = frozenset({Scenario.HELD, Scenario.REJECTED, Scenario.EXPIRED, Sce
 ROW: Final = """SELECT id, status, reason_code, claim_epoch, effect_sent_at, idempotency_key, run_id, completed_at,
     artifact_id, lease_expires_at, lease_expires_at > clock_timestamp() AS is_lease_live
     FROM tool_invocations WHERE tenant_id = %s AND call_index = %s"""
+OPEN: Final = "SELECT id FROM tool_invocations WHERE tenant_id = %s AND completed_at IS NULL"
 AN_HOUR_AGO: Final = (
     "UPDATE tool_invocations SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
     "UPDATE approval_requests SET created_at = created_at - interval '1 hour' WHERE tenant_id = %s",
@@ -71,14 +72,18 @@ class Cell:
 
     @property
     def tool(self) -> str:
-        return tool_name(self.kind, held=self.is_held)
+        return tool_name(self.kind, held=self.is_held, grouped=self.first.scenario is Scenario.GROUP)
 
     def calls(self) -> list[tuple[str, Any]]:
         """Return the step's calls; the one under test is the last."""
-        modes = {Scenario.SLOW: "hang_once", Scenario.RESET: "reset_once", Scenario.REFUSED: "no such mode"}
+        modes = {
+            Scenario.SLOW: "hang_once", Scenario.RESET: "reset_once", Scenario.REFUSED: "no such mode",
+            Scenario.LOGIN: "refuse_once",
+        }  # fmt: skip
         is_large = any(POINTS[crash.point].scenario is Scenario.LARGE for crash in self.crashes)
         tested = (self.tool, {"mode": modes.get(self.first.scenario, "answer"), "large": is_large})
-        before = {Scenario.NEXT: ("demo.echo", {"text": "first"}), Scenario.SECOND: ("demo.echo", {"no such": "field"})}
+        echo = ("demo.echo", {"text": "first"})
+        before = {Scenario.NEXT: echo, Scenario.GROUP: echo, Scenario.SECOND: ("demo.echo", {"no such": "field"})}
         return [*(first for scenario, first in before.items() if scenario is self.first.scenario), tested]
 
 
@@ -155,6 +160,9 @@ class Play:
             self._close(POINTS["after_intent"])
         if first.scenario in {Scenario.RELEASED, Scenario.CANCELLED}:
             self._close(POINTS["before_watermark"])
+        if first.scenario is Scenario.DRAINED:
+            self._close(POINTS["after_prepare"])
+            self._close(POINTS["at_drain"])
         if first.scenario is not Scenario.SLOW:
             self._close(first)
         if first.role.victim is not Role.WORKER:
@@ -193,6 +201,8 @@ class Play:
         elif scenario is Scenario.WITHDRAWN:
             self.lane.start("cancel", Role.CLIENT, tenant=self.tenant, run=self.run_id)
             self._crash(0)
+            if self.cell.first.name == "cancel_uncommitted":
+                self.lane.ask("cancel", Role.CLIENT, tenant=self.tenant, run=self.run_id)
         else:
             self._vote()
 
@@ -223,6 +233,8 @@ class Play:
             else:
                 lane.ask("cancel", Role.CLIENT, tenant=self.tenant, run=self.run_id)
             lane.open_gate(POINTS["before_watermark"])
+        if scenario is Scenario.DRAINED:
+            self._drain()
         if scenario is Scenario.STOPPED:
             self._reach(self.cell.first)
             lane.ask("cancel", Role.CLIENT, tenant=self.tenant, run=self.run_id)
@@ -235,6 +247,15 @@ class Play:
         if scenario is Scenario.SLOW:
             lane.until(lambda: lane.effects(self.tenant), "the first effect")
             self._close(self.cell.first)
+
+    def _drain(self) -> None:
+        """Tell the worker to stop while it has claimed and not sent; it goes on unless it is killed right there."""
+        self._reach(POINTS["after_prepare"])
+        self.lane.terminate(Role.WORKER)
+        self._reach(POINTS["at_drain"])
+        if self.cell.first.name != "at_drain":
+            self.lane.open_gate(POINTS["at_drain"])
+            self.lane.open_gate(POINTS["after_prepare"])
 
     def _crash_workers(self) -> None:
         done = 0 if self.cell.first.role.victim is Role.WORKER else 1
@@ -254,6 +275,8 @@ class Play:
         self.kills.append(invariants.AtKill(moment, row, sends, point.role.victim))
         if point.scenario is not Scenario.LATE:
             self.lane.open_gate(point)
+        if point.scenario is Scenario.DRAINED:
+            self.lane.open_gate(POINTS["after_prepare"])
         if point.role.victim in {Role.WORKER, Role.SCHEDULER}:
             self.lane.ensure(point.role.victim)
         if point.scenario is not Scenario.LATE and self._is_felt(number):
@@ -291,6 +314,9 @@ class Play:
     def _compare(self) -> list[str]:
         lane = self.lane
         lane.until(lambda: (row := self.row()) is not None and row["completed_at"] is not None, "a terminal row")
+        if self.cell.first.scenario is Scenario.GROUP:
+            # The dead worker may have held the sibling too; nobody waits for it but the step.
+            lane.until(lambda: not lane.rows(OPEN, self.tenant), "the end of the sibling")
         lane.open_gate(self.cell.first)
         row, wanted = self.row(), self.cell.expected
         lane.until(lambda: len(lane.effects(self.tenant)) >= wanted.sends, f"{wanted.sends} requests in the world", 5)

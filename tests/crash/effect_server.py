@@ -2,7 +2,7 @@
 
 Each act is one line, synced to the disk before it is answered: who called, under which key, when, and whether the world
 acted or knew the key already. Modes: `answer`; `hang_once` and `reset_once` act, then keep the first caller of a key
-waiting or reset its connection. It knows nothing of toolsys.
+waiting or reset its connection; `refuse_once` refuses the first one's login and does nothing. It knows no toolsys.
 """
 
 import json
@@ -34,22 +34,30 @@ class World(socketserver.ThreadingTCPServer):
         self._log = log.open("a", encoding="utf-8")
         self._lock = threading.Lock()
         self._known: set[str] = set()
+        self._refused: set[str] = set()
 
     def act(self, request: dict[str, Any]) -> bool:
         """Append and sync one line; return whether this key was never seen before."""
         with self._lock:
             is_first = request["key"] not in self._known
             self._known.add(request["key"])
-            line = {
-                "call": request["call"],
-                "key": request["key"],
-                "at": time.time(),
-                "acted": is_first or not request["deduplicates"],
-            }
-            self._log.write(json.dumps(line) + "\n")
-            self._log.flush()
-            os.fsync(self._log.fileno())
+            self._note(request, acted=is_first or not request["deduplicates"])
         return is_first
+
+    def refuses(self, request: dict[str, Any]) -> bool:
+        """Say whether the login is not accepted this time; then the line says that nothing was done."""
+        with self._lock:
+            if request["mode"] != "refuse_once" or request["key"] in self._refused:
+                return False
+            self._refused.add(request["key"])
+            self._note(request, acted=False)
+        return True
+
+    def _note(self, request: dict[str, Any], *, acted: bool) -> None:
+        line = {"call": request["call"], "key": request["key"], "at": time.time(), "acted": acted}
+        self._log.write(json.dumps(line) + "\n")
+        self._log.flush()
+        os.fsync(self._log.fileno())
 
 
 class Caller(socketserver.StreamRequestHandler):
@@ -60,7 +68,11 @@ class Caller(socketserver.StreamRequestHandler):
         request = json.loads(line)
         probe = OneShotProbe(Path(request["gates"]))
         probe.reached("before_effect", request["tenant"])
-        is_first = cast(World, self.server).act(request)
+        world = cast(World, self.server)
+        if world.refuses(request):
+            self.wfile.write(b'{"refused": true}\n')
+            return
+        is_first = world.act(request)
         probe.reached("after_effect", request["tenant"])
         if is_first and request["mode"] == "hang_once":
             time.sleep(HANG_SECONDS)

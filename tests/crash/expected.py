@@ -33,6 +33,7 @@ class Phase(StrEnum):
     MARKED = "marked"  # watermark, and nothing leaves any more
     FELT = "felt"  # watermark, and the world acted or still will, once
     RETRIED = "retried"  # felt, the answer was lost, and where the class permits it a second attempt was felt too
+    UNAUTHORIZED = "unauthorized"  # the world took the request, refused its login, and did nothing
     RECORDED = "recorded"  # the outcome is stored
     REFUSED = "refused"  # the call never gets as far: arguments
     REJECTED = "rejected"  # nor this one: a person said no
@@ -66,6 +67,9 @@ PHASES: Final = {
     "after_intent": _same(_U),
     "after_ring": _same(_U),
     "between_calls": _same(_U),
+    "between_group_calls": _same(_U),
+    "cancel_uncommitted": _same(Phase.CANCELLED),
+    "cancel_rung": _same(Phase.CANCELLED),
     "cancel_committed": _same(Phase.CANCELLED),
     "before_hold": _same(_U),
     "after_hold": _same(_U),
@@ -84,6 +88,13 @@ PHASES: Final = {
     "before_prepare": _same(_U),
     "after_prepare": _same(_U),
     "before_watermark": _same(_U),
+    "before_group_claim": _same(_U),
+    "after_group_claim": _same(_U),
+    "at_drain": _same(_U),
+    "before_drain_release": _same(_U),
+    "after_drain_release": _same(_U),
+    "drain_unrung": _same(_U),
+    "drain_rung": _same(_U),
     "after_watermark": _same(_M),
     "before_connect": _HANDED_OVER,
     "after_connect": _HANDED_OVER,
@@ -101,6 +112,11 @@ PHASES: Final = {
     "after_artifact_row": _same(_F),
     "before_result": _same(_F),
     "before_reset_result": _same(Phase.RETRIED),
+    "before_group_result": _same(_F),
+    "before_login_release": _same(Phase.UNAUTHORIZED),
+    "after_login_release": _same(Phase.UNAUTHORIZED),
+    "login_unrung": _same(Phase.UNAUTHORIZED),
+    "after_group_result": _same(_R),
     "after_result": _same(_R),
     "before_wake": _same(_R),
     "after_wake": _same(_R),
@@ -152,6 +168,11 @@ TABLE: Final = {
     (Phase.RETRIED, Class.IDEMPOTENT): Outcome(*_DONE, 3, 3),
     (Phase.RETRIED, Class.CONDITIONAL): Outcome(*_DONE, 3, 1),
     (Phase.RETRIED, Class.ONCE): Outcome(*_UNKNOWN, 1, 1),
+    # Whatever permits a further attempt sends once more, and that one acts. The last class does not get as far.
+    (Phase.UNAUTHORIZED, Class.READ): Outcome(*_DONE, 2, 1),
+    (Phase.UNAUTHORIZED, Class.IDEMPOTENT): Outcome(*_DONE, 2, 1),
+    (Phase.UNAUTHORIZED, Class.CONDITIONAL): Outcome(*_DONE, 2, 1),
+    (Phase.UNAUTHORIZED, Class.ONCE): Outcome(*_UNKNOWN, 1, 0),
     # A write that was sent and has no recorded result is uncertain however it ends; a read is not.
     (Phase.STOPPED, Class.READ): Outcome("failed", "tool.run_cancelled", 1, 1),
     (Phase.STOPPED, Class.IDEMPOTENT): Outcome(*_UNKNOWN, 1, 1),

@@ -104,6 +104,10 @@ class Lane:
         self.until(lambda: not is_alive(victim), f"the death of {role}")
         return moment
 
+    def terminate(self, role: Role) -> None:
+        """Ask it to stop, as a deployment does, and do not wait for it."""
+        os.kill(self._living[role], signal.SIGTERM)
+
     def tenant(self) -> dict[str, str]:
         """Return a tenant that no cell has used."""
         if not self._tenants:

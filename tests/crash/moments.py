@@ -13,7 +13,8 @@ from config import wiring
 from config.management.commands import worker as worker_command
 from tests.crash.points import Role
 from tests.crash.tools import World, crash_tools
-from toolsys import database, decisions, jobs, queue, sweeper, wakeups
+from toolsys import database, decisions, jobs, queue, services, sweeper, wakeups
+from toolsys.execution import WorkerExecution
 from toolsys.leases import LeaseKeeper
 from toolsys.models import RunStep
 from toolsys.ports import Clock, Limits, Tool
@@ -36,6 +37,8 @@ def report(role: Role, world: World) -> None:
         wakeups, "wake", probe, "wake", lambda _arguments: getattr(_job, "tenant", ""), before=_is_over, after=_is_over
     )
     _leases(probe)
+    around(WorkerExecution, "drain", probe, "drain", lambda _arguments: "")
+    around(services, "_request_cancel", probe, "marks", lambda arguments: str(arguments[0]))
     if role is Role.SCHEDULER:
         _sweeps(probe)
     if role is Role.APPROVER:
@@ -129,8 +132,8 @@ def _sweeps(probe: PausingProbe) -> None:
 def _decisions(probe: PausingProbe) -> None:
     record = decisions.record_decision
 
-    def told(request: Any, **named: Any) -> Any:
-        found = record(request, **named)
+    def told(request: Any, *rest: Any, **named: Any) -> Any:
+        found = record(request, *rest, **named)
         probe.reached("decision_uncommitted", request.tenant_id)
         return found
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tests.crash.expected import Class
+
 
 class Role(StrEnum):
     """Whose gate folder the moment waits in. What waits in `world` (the relay, the effect server) is not killed."""
@@ -46,6 +48,9 @@ class Scenario(StrEnum):
     STOPPED = "stopped"  # the run is cancelled while the world acts
     LATE = "late"  # what the killed attempt had sent reaches the world when all is over
     UNRUNG = "unrung"  # the ring was lost with the client: only a sweep finds the call
+    GROUP = "group"  # the second call of a parallel group; only reads may join one
+    DRAINED = "drained"  # the worker is told to stop between claim and watermark
+    LOGIN = "login"  # the world refuses the login, once, and does nothing; it is renewed and the call given back
 
 
 class Match(StrEnum):
@@ -63,15 +68,21 @@ class CrashPoint:
     moment: str
     match: Match
     scenario: Scenario = Scenario.PLAIN
-    is_for_writes: bool = False
+    classes: tuple[Class, ...] = tuple(Class)
+
+
+# Whose result the audit's rule holds; who may join a group; who may try again after a login was refused.
+_WRITES: Final = (Class.IDEMPOTENT, Class.CONDITIONAL, Class.ONCE)
+_REPEATABLE: Final = (Class.READ, Class.IDEMPOTENT, Class.CONDITIONAL)
+CLASSES: Final = {Scenario.UNSTORED: _WRITES, Scenario.GROUP: (Class.READ,), Scenario.LOGIN: _REPEATABLE}
 
 
 def _store(name: str, role: Role = Role.WORKER, scenario: Scenario = Scenario.PLAIN, moment: str = "") -> CrashPoint:
-    return CrashPoint(name, role, moment or name, Match.TOOL, scenario)
+    return CrashPoint(name, role, moment or name, Match.TOOL, scenario, CLASSES.get(scenario, tuple(Class)))
 
 
 def _told(name: str, scenario: Scenario = Scenario.PLAIN, role: Role = Role.WORKER, moment: str = "") -> CrashPoint:
-    return CrashPoint(name, role, moment or name, Match.TENANT, scenario)
+    return CrashPoint(name, role, moment or name, Match.TENANT, scenario, CLASSES.get(scenario, tuple(Class)))
 
 
 _CLIENT: Final = (
@@ -79,7 +90,10 @@ _CLIENT: Final = (
     _store("after_intent", Role.CLIENT),
     _told("after_ring", role=Role.CLIENT),
     _store("between_calls", Role.CLIENT, Scenario.SECOND, "before_intent"),
+    _store("between_group_calls", Role.CLIENT, Scenario.GROUP, "before_intent"),
+    _told("cancel_uncommitted", Scenario.WITHDRAWN, Role.CLIENT, "after_marks"),
     _told("cancel_committed", Scenario.WITHDRAWN, Role.CLIENT, "before_ring"),
+    _told("cancel_rung", Scenario.WITHDRAWN, Role.CLIENT, "after_ring"),
     _store("before_hold", Role.CLIENT, Scenario.HELD),
     _store("after_hold", Role.CLIENT, Scenario.HELD),
     _store("before_refusal", Role.CLIENT, Scenario.REFUSED),
@@ -101,6 +115,13 @@ _BEFORE_THE_WATERMARK: Final = (
     _told("before_prepare"),
     _told("after_prepare"),
     _store("before_watermark"),
+    _store("before_group_claim", scenario=Scenario.GROUP, moment="before_claim"),
+    _store("after_group_claim", scenario=Scenario.GROUP, moment="after_claim"),
+    CrashPoint("at_drain", Role.WORKER, "after_drain", Match.ANY, Scenario.DRAINED),
+    _store("before_drain_release", scenario=Scenario.DRAINED, moment="before_release"),
+    _store("after_drain_release", scenario=Scenario.DRAINED, moment="after_release"),
+    _told("drain_unrung", Scenario.DRAINED, moment="before_ring"),
+    _told("drain_rung", Scenario.DRAINED, moment="after_ring"),
 )
 _AROUND_THE_EFFECT: Final = (
     _store("after_watermark"),
@@ -120,9 +141,14 @@ _AROUND_THE_EFFECT: Final = (
     _store("after_artifact_row", scenario=Scenario.LARGE, moment="after_artifact"),
     _store("before_result"),
     _store("before_reset_result", scenario=Scenario.RESET, moment="before_result"),
+    _store("before_group_result", scenario=Scenario.GROUP, moment="before_result"),
+    _store("before_login_release", scenario=Scenario.LOGIN, moment="before_release"),
+    _store("after_login_release", scenario=Scenario.LOGIN, moment="after_release"),
+    _told("login_unrung", Scenario.LOGIN, moment="before_ring"),
 )
 _AFTER_THE_RESULT: Final = (
     _store("after_result"),
+    _store("after_group_result", scenario=Scenario.GROUP, moment="after_result"),
     _told("before_wake"),
     _told("after_wake"),
     _told("after_job"),
@@ -137,10 +163,8 @@ _OTHER_ENDINGS: Final = (
     _store("after_release", scenario=Scenario.RELEASED),
     _store("before_retry", scenario=Scenario.BACK, moment="before_release"),
     _store("after_retry", scenario=Scenario.BACK, moment="after_release"),
-    CrashPoint(
-        "before_unrecorded", Role.WORKER, "before_unrecorded", Match.TOOL, Scenario.UNSTORED, is_for_writes=True
-    ),
-    CrashPoint("after_unrecorded", Role.WORKER, "after_unrecorded", Match.TOOL, Scenario.UNSTORED, is_for_writes=True),
+    _store("before_unrecorded", scenario=Scenario.UNSTORED),
+    _store("after_unrecorded", scenario=Scenario.UNSTORED),
     _store("before_cancelled_result", scenario=Scenario.CANCELLED, moment="before_result"),
     _store("before_absent_result", scenario=Scenario.ABSENT, moment="before_result"),
 )

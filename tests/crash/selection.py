@@ -22,8 +22,8 @@ def first_round() -> list[Cell]:
 
 
 def kinds(point: str) -> list[Class]:
-    """Return the classes whose calls pass a point; a read's result is not held to the audit's rule."""
-    return [kind for kind in Class if kind is not Class.READ or not POINTS[point].is_for_writes]
+    """Return the classes whose calls pass a point."""
+    return list(POINTS[point].classes)
 
 
 def second_round(seed: int) -> list[Cell]:
@@ -55,7 +55,8 @@ def pairwise(seed: int) -> list[Cell]:
     chance = random.Random(seed)
     cells, kills = [], list(Kill)
     for number, point in enumerate(POINTS):
-        for place, kind in enumerate(kinds(point)):
+        found = kinds(point)
+        for place, kind in enumerate(found * 2 if len(found) == 1 else found):
             cells.append(Cell(kind, (Crash(point, kills[(number + place + seed) % 2]),)))
     twice = second_round(seed)
     chance.shuffle(twice)

@@ -11,7 +11,11 @@ from tests.crash.points import CONCLUDING, POINTS, SECOND_POINTS, Match
 STORE = (ROOT / "toolsys" / "store.py").read_text()
 SQL = "".join(path.read_text() for path in sorted((ROOT / "toolsys" / "sql").glob("*.sql")))
 # Commits that no probe of the store reports: who else persists something of a call, and the moments around it.
-ELSEWHERE = {"toolsys_renew": "renew"}
+# A decision is the approver's transaction: killed in it, and after it.
+ELSEWHERE = {
+    "toolsys_renew": ("before_renew", "after_renew"),
+    "toolsys_commit_decision": ("decision_uncommitted", "before_ring"),
+}
 # A moment of no call: the collector of orphans has tests of its own.
 NO_CALL = {"before_blob_delete"}
 
@@ -85,7 +89,7 @@ def test_every_commit_function_of_the_database_is_reached_through_the_probe() ->
     called = set(re.findall(r"(toolsys_commit_\w+)\(", STORE))
     assert functions - called == set(ELSEWHERE)
     moments = {point.moment for point in POINTS.values()}
-    assert {f"{side}_{name}" for name in ELSEWHERE.values() for side in ("before", "after")} <= moments
+    assert {moment for around in ELSEWHERE.values() for moment in around} <= moments
 
 
 def test_the_store_speaks_to_the_database_past_the_probe_only_to_read() -> None:

@@ -26,23 +26,23 @@ LARGE_TEXT: Final = "all work and no play " * 400
 ABSENT: Final = "absent"  # a file of this name, holding the tenant's id: nobody is there to connect to
 
 
-def tool_name(kind: Class, *, held: bool = False) -> str:
-    return f"demo.{'held' if held else 'crash'}_{kind.value}"
+def tool_name(kind: Class, *, held: bool = False, grouped: bool = False) -> str:
+    return f"demo.{'held' if held else 'group' if grouped else 'crash'}_{kind.value}"
 
 
-def _spec(kind: Class, *, held: bool) -> ToolSpec:
+def _spec(kind: Class, *, held: bool = False, grouped: bool = False) -> ToolSpec:
     if kind is Class.READ:
         side_effect, risk = SideEffectClass.NETWORK_READ, RiskLevel.HIGH if held else RiskLevel.LOW
     else:
         side_effect, risk = SideEffectClass.EXTERNAL_WRITE if held else SideEffectClass.WORKSPACE_WRITE, RiskLevel.LOW
     properties = {
-        "mode": {"type": "string", "enum": ["answer", "hang_once", "reset_once"], "default": "answer"},
+        "mode": {"type": "string", "enum": ["answer", "hang_once", "reset_once", "refuse_once"], "default": "answer"},
         "large": {"type": "boolean", "default": False},
     }
     return builtin_spec(
-        tool_name(kind, held=held), "Reach the world of the crash matrix.", properties,
+        tool_name(kind, held=held, grouped=grouped), "Reach the world of the crash matrix.", properties,
         side_effect=side_effect, risk=risk, idempotency=IdempotencyClass(kind.value), timeout_seconds=120,
-        maximum_output_bytes=65_536, passes_idempotency_key=kind is Class.CONDITIONAL, allow_parallel=False,
+        maximum_output_bytes=65_536, passes_idempotency_key=kind is Class.CONDITIONAL, allow_parallel=grouped,
     )  # fmt: skip
 
 
@@ -85,6 +85,8 @@ class CrashTool:
         await self._reach("after_answer", context)
         if not answer.strip():
             return failed(ToolFailureKind.TRANSPORT, "the connection was reset")
+        if json.loads(answer).get("refused"):
+            return failed(ToolFailureKind.PERMISSION, "401", reason_code="tool.server_unauthorized", retryable=True)
         return succeeded(json.loads(answer), LARGE_TEXT if arguments["large"] else None)
 
     def _order(self, arguments: JsonObject, context: ToolExecutionContext) -> dict[str, Any]:
@@ -100,4 +102,5 @@ class CrashTool:
 
 
 def crash_tools(world: World, probe: Probe) -> list[Tool]:
-    return [CrashTool(_spec(kind, held=held), world, probe) for kind in Class for held in (False, True)]
+    specs = [_spec(kind, held=held) for kind in Class for held in (False, True)]
+    return [CrashTool(spec, world, probe) for spec in (*specs, _spec(Class.READ, grouped=True))]

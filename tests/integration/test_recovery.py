@@ -229,7 +229,7 @@ def test_the_claim_statement_itself_refuses_a_live_lease(acme: Tenancy, worker: 
     with pytest.raises(Crash):
         acme.work(crashing(worker, "after_claim"), proposed)
     asked = (acme.id, proposed.invocation_id, 1, "another", 2.0, 1, acme.run.deadline_at, 5, 64, 8)
-    statement = "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    statement = "SELECT toolsys_commit_claim(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, NULL)"
     assert database.from_json(database.call(statement, asked)[0][0]) == {"refused": "lost"}
     pass_lease(acme, proposed)
     assert database.from_json(database.call(statement, asked)[0][0])["epoch"] == 2

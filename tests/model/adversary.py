@@ -16,9 +16,9 @@ from toolsys.domain.states import ApprovalStatus, InvocationStatus
 BUDGETS: Final[Mapping[str, int]] = {
     "tick": 16, "lease": 4, "age": 1, "beat": 16, "sweep": 8, "crash": 3, "lose": 2, "ring": 3, "approve": 2,
     "reject": 1, "bump": 5, "tenant": 2, "platform": 2, "cancel_run": 1, "cancel_call": 1, "tighten": 1, "withdraw": 1,
-    "restore": 1, "drain": 2, "unstored": 1,
+    "restore": 1, "drain": 2, "unstored": 1, "resolve": 1,
 }  # fmt: skip
-USUAL: Final = ("tick", "lease", "beat", "sweep", "ring", "approve")
+USUAL: Final = ("tick", "lease", "beat", "sweep", "ring", "approve", "resolve")
 STRETCHES: Final = {"tick": 0.3 * LEASE, "lease": 1.05 * LEASE, "age": 5 * LEASE}
 
 
@@ -71,6 +71,8 @@ class Adversary:
                 return [f"crash:{name}" for name, actor in house.actors.items() if actor.is_busy]
             case "approve" | "reject":
                 return [family] if _pending(house) else []
+            case "resolve":
+                return ["resolve"] if _unresolved(house) else []
             case "lose":
                 return ["lose"] if house.bell else []
             case "cancel_call" | "ring":
@@ -81,6 +83,16 @@ class Adversary:
 
 def _open(house: House) -> list[CallRow]:
     return [row for row in house.tables.calls.values() if not row.status.is_terminal]
+
+
+def _unresolved(house: House) -> list[CallRow]:
+    rows, known = house.tables.calls.values(), house.tables.not_happened
+    return [row for row in rows if row.status is InvocationStatus.UNCERTAIN and row.id not in known]
+
+
+def _resolve(house: House) -> None:
+    """A person says that it did not happen: what is recorded stays, and nothing may be sent for it any more."""
+    house.tables.resolve(_unresolved(house)[0].id, has_happened=False)
 
 
 def _pending(house: House) -> list[CallRow]:
@@ -173,4 +185,5 @@ _DEEDS: Final[Mapping[str, Callable[[House], None]]] = {
     "withdraw": _withdraw,
     "restore": _restore,
     "unstored": _unstored,
+    "resolve": _resolve,
 }

@@ -18,7 +18,7 @@ from tests.contract.store.memory_world import CountedIds, new_tables
 from tests.model.actors import Actor, ActorPool
 from tests.model.tools import ModelRegistry
 from tests.model.witness import Witness
-from toolsys import pipeline
+from toolsys import batches, pipeline
 from toolsys.domain.calls import Claim, Disposition, Facts, Progress, ProposedCall, StepDraft
 from toolsys.domain.context import ArtifactWriter, SecretValue
 from toolsys.domain.results import ArtifactRef
@@ -35,7 +35,7 @@ LEASE: Final = 10.0
 GRACE: Final = 2.0
 STALE_RETRIES: Final = 5
 LIMITS: Final = Limits(
-    lease_seconds=LEASE, max_claims=5, claim_cap_per_tenant=8, parallel_cap=8, max_attempts=3,
+    lease_seconds=LEASE, max_claims=5, claim_cap_per_tenant=8, parallel_cap=1, max_attempts=3,
     inline_maximum_bytes=4096, output_ceiling_bytes=1_048_576, dispatch_grace_seconds=GRACE,
 )  # fmt: skip
 
@@ -102,6 +102,10 @@ class WatchedStore(MemoryStore):
         if is_ended:
             self.witness.ended(row, epoch, holds_claim=rest[-1] is not None, was_live=was_live)
         return is_ended
+
+
+def _is_begun(disposition: Disposition) -> bool:
+    return disposition.state in {Progress.HANDED_OFF, Progress.RELEASED} and not disposition.is_replay
 
 
 class InlineLoop(LoopThread):
@@ -278,14 +282,25 @@ class House:
             id=self.ids.uuid(), number=1, body_hash="body", body=b"", call_count=self.call_count, context_trust=(),
             origin_trust=TrustLevel.USER, parallel_group=None, correlation_id="",
         )  # fmt: skip
-        self._run_all([self._call(index, step, self.ids.uuid()) for index in range(self.call_count)], runtime)
+        calls = [self._call(index, step, self.ids.uuid()) for index in range(self.call_count)]
+        try:
+            group = batches.parallel_group(calls, runtime)
+        except Problem:
+            return
+        if group is None:
+            self._run_all(calls, runtime)
+            return
+        found = [self._run(replace(call, step=replace(step, parallel_group=group)), runtime) for call in calls]
+        self.dispositions += found
+        if any(map(_is_begun, found)):
+            self.bell.extend(("call", each.invocation_id) for each in found[: LIMITS.parallel_cap])
 
     def _advance(self, kind: str, identifier: UUID, runtime: Runtime) -> None:
         row = self.tables.calls.get(identifier) if kind == "call" else None
         (step,) = self.tables.steps.values()
         draft = StepDraft(
             id=step.id, number=step.number, body_hash=step.body_hash, body=b"", call_count=step.call_count,
-            context_trust=(), origin_trust=step.origin_trust, parallel_group=None, correlation_id="",
+            context_trust=(), origin_trust=step.origin_trust, parallel_group=step.parallel_group, correlation_id="",
         )  # fmt: skip
         first = int(row.call_id.removeprefix("call_")) if row is not None else 0
         known = {each.call_id: each.id for each in self.tables.of_step(step)}
@@ -293,7 +308,19 @@ class House:
             self._call(index, draft, known.get(f"call_{index}") or self.ids.uuid())
             for index in range(first, step.call_count)
         ]
-        self._run_all(calls, runtime)
+        if step.parallel_group is None:
+            self._run_all(calls, runtime)
+        else:
+            self._run_in_group(calls if row is None else calls[:1], known, runtime)
+
+    def _run_in_group(self, calls: list[ProposedCall], known: Mapping[str, UUID], runtime: Runtime) -> None:
+        found = [self._run(call, runtime) for call in calls]
+        self.dispositions += found
+        waiting = [each.invocation_id for each in found if _is_begun(each)]
+        if len(calls) == 1:
+            following = known.get(f"call_{calls[0].call_index + LIMITS.parallel_cap}")
+            waiting += [following] if following is not None else []
+        self.bell.extend(("call", each) for each in waiting)
 
     def _call(self, index: int, step: StepDraft, invocation_id: UUID) -> ProposedCall:
         return ProposedCall(
@@ -306,8 +333,7 @@ class House:
         for call in calls:
             disposition = self._run(call, runtime)
             self.dispositions.append(disposition)
-            is_begun = disposition.state in {Progress.HANDED_OFF, Progress.RELEASED}
-            if is_begun and not disposition.is_replay:
+            if _is_begun(disposition):
                 self.bell.append(("call", disposition.invocation_id))
             if not disposition.is_settled:
                 return

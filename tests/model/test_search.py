@@ -1,16 +1,18 @@
 """No interleaving breaks an invariant: a few hundred schedules here, thousands in `make model`."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import pytest
 
 from tests.model import enumerated
 from tests.model.adversary import BUDGETS
-from tests.model.search import Schedule, drawn, given, play, smaller
+from tests.model.house import House
+from tests.model.search import POOL, ROUND_STEPS, Schedule, drawn, given, play, smaller
 from tests.model.tools import SPECS
 from tests.spec.requirements import gate
 
-SEEDS, BATCH = 420, 60
+SEEDS, BATCH = 240, 60
 ONCE = ("keyless", "once", "held")
 
 
@@ -94,3 +96,21 @@ def test_the_search_reaches_every_family_of_moves_and_every_kind_of_ending() -> 
     assert set(BUDGETS) <= families
     assert endings == {"succeeded", "failed", "denied", "uncertain"}
     assert sum(each.effects for each in played) > 60
+
+
+def test_a_step_of_reads_is_played_as_a_group_that_queues_for_its_one_place() -> None:
+    house = House(POOL, SPECS["fetch"], 2, 2, deque(["ok"] * 8))
+    try:
+        for _ in range(ROUND_STEPS):
+            if not (house.actors["web0"].is_busy or "web0" in house.fresh):
+                break
+            if "web0" in house.fresh:
+                house.begin("web0")
+            else:
+                house.actors["web0"].step()
+        (step,) = house.tables.steps.values()
+        assert step.parallel_group is not None
+        first, _second = house.tables.of_step(step)
+        assert list(house.bell) == [("call", first.id)], "each one that ends rings for the next"
+    finally:
+        house.close()

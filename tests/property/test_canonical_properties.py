@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.property.budget import examples
 from tests.property.strategies import documents, wild
 from tests.spec.requirements import gate
 from toolsys.domain.canonical import (
@@ -121,7 +122,7 @@ def fast(value: Any) -> tuple[bytes, str] | str:
 
 
 @gate("gate.9", "canonical.form")
-@settings(max_examples=200)
+@settings(max_examples=examples(800))
 @given(plain | documents | wild)
 def test_the_faster_writer_gives_what_is_defined(value: Any) -> None:
     assert fast(value) == defined(value)

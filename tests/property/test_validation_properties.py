@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from referencing import Registry
 
+from tests.property.budget import examples
 from tests.property.strategies import documents, wild
 from tests.spec.requirements import gate
 from toolsys.domain import defaults, schemas, weights
@@ -72,7 +73,7 @@ def oracle_of(schema: dict[str, Any]) -> Any:
 
 
 @gate("validation.oracle")
-@settings(max_examples=100)
+@settings(max_examples=examples(400))
 @given(roots, st.lists(instances, min_size=1, max_size=6))
 def test_two_validators_agree(schema: dict[str, Any], values: list[Any]) -> None:
     oracle = oracle_of(schema)

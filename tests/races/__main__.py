@@ -19,9 +19,13 @@ SUMMARY: Final = ROOT / ".data" / "races" / "summary.json"
 
 
 class Progress:
-    """Counts tests, not phases: a test that passes and cannot be taken down has failed."""
+    """Counts tests, not phases: a test that passes and cannot be taken down has failed. `noun` and `folder` are for
+    what is printed.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "races", folder: str = "races/") -> None:
+        self._noun = noun
+        self._folder = folder
         self.passed: set[str] = set()
         self.failed: set[str] = set()
         self._total = 0
@@ -29,7 +33,7 @@ class Progress:
 
     def pytest_collection_finish(self, session: Any) -> None:
         self._total = len(session.items)
-        print(f"{self._total} races", flush=True)
+        print(f"{self._total} {self._noun}", flush=True)
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -42,7 +46,7 @@ class Progress:
             self.passed.add(report.nodeid)
         if report.when == "teardown":
             state = "FAILED" if report.nodeid in self.failed else "passed"
-            done, name = len(self.passed | self.failed), report.nodeid.partition("races/")[2]
+            done, name = len(self.passed | self.failed), report.nodeid.partition(self._folder)[2]
             print(f"{done:4d} of {self._total}  {time.monotonic() - self._begun:6.0f} s  {state}  {name}", flush=True)
 
     def summary(self) -> dict[str, Any]:

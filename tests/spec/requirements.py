@@ -218,6 +218,13 @@ _OUTPUT: Final = (
     ),
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
+    Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
+    Requirement(
+        "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."
+    ),
+    Requirement(
+        "mcp.messages", "issue 4", "A message is read alike however it is cut, and an answer is its own call's."
+    ),
     Requirement("discovery.singly", "DESIGN §7", "One bad tool is dropped singly; names that collide drop both."),
     Requirement(
         "resources.declared", "TS MCP resources", "Resources are one synthetic tool, an external read at any server."
@@ -232,10 +239,24 @@ _OUTPUT: Final = (
     Requirement("docs.bounded", "XP", "The docs server's reading, asking and answering are bounded."),
     Requirement("docs.authenticated", "XP", "The docs server tells nothing to who has no token, and logs none."),
     Requirement("docs.boundary", "XP", "A call crosses processes to its outcome, and each failure has its reason."),
+    Requirement("declined.negotiation", "TS MCP resources", "Sampling, roots and elicitation are declined."),
+    Requirement("declined.input", "DESIGN §7", "input_required is no answer, and nothing is sent a second time."),
+    Requirement("declined.tasks", "issue 4", "A tool that is callable only as a task is not offered."),
+    Requirement("results.any_json", "issue 4", "Structured content is any JSON; no content is said to be none."),
+    Requirement("results.artifacts", "issue 4", "Images, audio and blobs are artifacts; links are not followed."),
+    Requirement("hostile.enveloped", "issue 4", "A server's words stay labelled and enveloped, and change no policy."),
+    Requirement("key.passed", "DESIGN §7", "The idempotency key is passed where it is configured, never guessed."),
+    Requirement("dialects.honoured", "DESIGN §1", "The declared dialect is honoured, and open objects are closed."),
     Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),
     Requirement("auth.no_baggage", "DESIGN §7", "Ambient baggage is never forwarded to a server."),
+    Requirement("discovery.warm_up", "TS Discovery", "A worker that starts looks at every server before anybody asks."),
+    Requirement("discovery.pinned", "TS Events", "A session that takes a remembered discovery says so."),
+    Requirement("connections.released", "TS MCP", "A session that ends releases its connections promptly."),
+    Requirement("connections.told", "TS Events", "Each connection that ends is an event with a known reason."),
+    Requirement("connections.slots", "TS Discovery", "Eight preparations and two process starts at a time."),
+    Requirement("timeouts.separate", "TS MCP", "Connect, request and idle are three bounds; the shortest counts."),
     Requirement("affinity.routed", "DESIGN §7", "A session's calls go to the worker that holds its connection."),
     Requirement("affinity.moved", "DESIGN §7", "A lost worker's sessions go on elsewhere, and an event says so."),
     Requirement("vault.rotation", "DESIGN §8", "Two versions live while a rotation is under way; the newest counts."),
@@ -260,6 +281,12 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
+    Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
+    Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),
+    Requirement("outbox.replay", "issue 5 Outbox", "A person has a message sent again; its receiver can tell."),
+    Requirement("outbox.crash", "issue 5 Outbox", "Who dies between commit, delivery and record loses no message."),
+    Requirement("outbox.mail", "issue 5 Outbox", "Messages carry a link and no argument value."),
     Requirement(
         "console.policy", "issue 5 Policy", "Rules, permissions, replays and dry runs are pages; trials write nothing."
     ),
@@ -316,6 +343,7 @@ _FAULTS: Final = (
     Requirement("faults.b18", "reported fault B18", "A result is never shown as empty text."),
     Requirement("faults.b19", "reported fault B19", "Binary content is an artifact and never cut as text."),
     Requirement("faults.b21", "reported fault B21", "No character stops a result from being kept."),
+    Requirement("faults.b31", "reported fault B31", "An event stream means the same however it is cut and ended."),
     Requirement("faults.b37", "reported fault B37", "A worker is told of what is committed, and of nothing else."),
     Requirement("faults.b39", "reported fault B39", "An identity that a caller gives is visible, plain and bounded."),
     Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
@@ -324,6 +352,9 @@ _FAULTS: Final = (
 _MCP_ADMINISTRATION: Final = (
     Requirement("mcp.classified_by_operators", "TS Mapping", "Only operators say what a server is believed to do."),
     Requirement("mcp.overrides", "DESIGN §7", "A tenant's word tightens; the operators' holds for what they saw."),
+    Requirement(
+        "mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and what to do about it."
+    ),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
     Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
     Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),

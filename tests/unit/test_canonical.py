@@ -131,3 +131,28 @@ def test_an_answer_nested_too_deeply_is_cut() -> None:
     for _ in range(100):
         value = [value]
     assert b"[nested too deeply]" in canonical.dump(tidy(value))
+
+
+@gate("gate.9")
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"line": "one\n\u0301two", "cafe\u0301": 1},
+        {"tab": "\t\u0338", "quote": '"\u0301', "control": "\x1f\u0301", "slash": "\\\\n\u0301e\u0301"},
+        {"e\u0301": 1, "f": 2, "\u00e8": 3, "e": {"o\u0308": [2.0, 1.5, "A\u030a"]}},
+        ["\u0301", "e\u0301\u0323", "\u1100\u1161", {"\u2126": None}],
+    ],
+)
+def test_text_that_is_composed_in_one_piece_comes_out_as_string_by_string(value: Any) -> None:
+    """The last letter of an escape composes with nothing, and composed keys are sorted by what they became."""
+    normalized = canonical.normalize(value)
+    assert canonical.normal_form(value) == (normalized, canonical.dump(normalized))
+    assert canonical.canonical_bytes(value) == canonical.dump(normalized)
+
+
+@gate("gate.9")
+def test_keys_that_are_equal_once_composed_are_refused() -> None:
+    for form in (canonical.canonical_bytes, canonical.normal_form):
+        with pytest.raises(canonical.NotCanonical) as refused:
+            form({"a": [{"caf\u00e9": 1, "cafe\u0301": 2}]})
+        assert refused.value.reason == "duplicate_key"

@@ -9,7 +9,7 @@ import pytest
 
 from mcpcatalog import remote, results
 from mcpcatalog.remote import CallResult
-from mcpcatalog.sdk.connection import result_of
+from mcpcatalog.sdk.answers import result_of
 from toolsys.domain.results import ArtifactPart, ArtifactRef, TextPart, ToolFailureKind, ToolResult
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.trust import TrustLevel

@@ -1,6 +1,6 @@
 """The registry at start, and with specs from outside."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -51,6 +51,11 @@ class Offering:
         return []
 
     def refresh(self, tenant_id: str, key: str) -> None:
+        raise NotImplementedError
+
+    def note_pin(
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
+    ) -> None:
         raise NotImplementedError
 
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:

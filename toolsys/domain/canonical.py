@@ -103,9 +103,10 @@ def sha256_hex(data: bytes) -> str:
 
 
 def _written(value: Any) -> tuple[bytes, bool] | None:
-    """Return the canonical bytes of a value that is in normal form as it came, and whether its numbers are too.
+    """Return the canonical bytes of a value by a faster writer, and whether it was in normal form as it came.
 
-    Most are, up to whole numbers written as floats. They are only looked at, and written by a faster writer.
+    Most are, up to whole numbers written as floats; they are only looked at. Where only text is to be composed, what
+    comes of it is written in the same way. None: numbers or types that only `normalize` and `dump` can tell of.
     """
     is_same = _look([value], 0)
     if is_same is None:
@@ -115,8 +116,9 @@ def _written(value: Any) -> tuple[bytes, bool] | None:
     except ValueError:
         return None
     # What JSON escapes composes with nothing, so that normal text has only normal strings in it.
-    is_normal = text.isascii() or unicodedata.is_normalized("NFC", text)
-    return (text.encode(), is_same) if is_normal else None
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return text.encode(), is_same
+    return to_string(normalize(value)).encode(), False
 
 
 def _look(container: Any, depth: int) -> bool | None:

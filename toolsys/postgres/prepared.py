@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.adapt import Transformer
@@ -39,8 +38,8 @@ class _Prepared:
         return name
 
 
-# A connection lives longer than what it is asked, and its thread is the only one that asks it.
-_known: Final[WeakKeyDictionary[Connection, _Prepared]] = WeakKeyDictionary()
+# An attribute of the connection, with which it ends: a table of connections would keep the dead ones.
+_ATTRIBUTE: Final = "toolsys_prepared"
 
 
 def execute(connection: Connection, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -48,9 +47,7 @@ def execute(connection: Connection, statement: str, parameters: Sequence[Any]) -
 
     Transaction: none may be open. Raises: psycopg.Error.
     """
-    prepared = _known.get(connection)
-    if prepared is None:
-        prepared = _known[connection] = _Prepared(connection)
+    prepared = vars(connection).get(_ATTRIBUTE) or _begin(connection)
     values: list[Any] = [None if value is None else _DUMPERS[type(value)](value) for value in parameters]
     formats = [_BINARY if type(value) is bytes else _TEXT for value in parameters]
     try:
@@ -61,6 +58,11 @@ def execute(connection: Connection, statement: str, parameters: Sequence[Any]) -
         result = _check(connection.pgconn.exec_prepared(prepared.name_of(statement), values, formats), connection)
     prepared.rows.set_pgresult(result)
     return prepared.rows.load_rows(0, result.ntuples, tuple)
+
+
+def _begin(connection: Connection) -> _Prepared:
+    prepared = vars(connection)[_ATTRIBUTE] = _Prepared(connection)
+    return prepared
 
 
 def _check(result: PGresult, connection: Connection) -> PGresult:

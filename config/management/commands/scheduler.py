@@ -1,4 +1,7 @@
-"""`manage.py scheduler`: sweeps for work that a lost process, queue or message left behind. One is active at a time."""
+"""`manage.py scheduler`: sweeps for work that a lost process, queue or message left behind, and delivers the outbox.
+
+One sweeps at a time; the outbox may be delivered by several, each message by one of them.
+"""
 
 import signal
 import threading
@@ -7,10 +10,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import wiring
+from config import metrics, wiring
 from config.checks import require_safe_database
 from toolsys import sweeper
 from toolsys.sweeper import Chore
+
+# What is being sent may end; the lease of what does not passes, and the message goes out again.
+STOP_SECONDS = 5.0
 
 
 class Command(BaseCommand):
@@ -18,9 +24,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         require_safe_database()
+        metrics.listen()
         stopping = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopping.set())
         numbers = settings.TOOLSYS
         orphans = Chore(numbers.orphan_sweep_seconds, wiring.orphan_collector().collect)
+        outbox = (numbers.outbox_seconds, stopping)
+        courier = threading.Thread(target=wiring.courier().serve, args=outbox, name="courier", daemon=True)
+        courier.start()
         sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [orphans])
+        courier.join(STOP_SECONDS)

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import wiring
+from config import metrics, wiring
 from config.checks import require_safe_database
 from toolsys import queue
 from toolsys.execution import LoopThread, WorkerExecution
@@ -19,6 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         require_safe_database()
+        metrics.listen()
         loop = LoopThread()
         keeper = LeaseKeeper(wiring.SystemClock(), settings.TOOLSYS.lease_seconds)
         keeper.start()
@@ -31,9 +32,12 @@ class Command(BaseCommand):
             [queue.queue_of(name), shared], runtime=runtime, threads=settings.TOOLSYS.worker_threads,
             connection=shared.connection, name=name, serializer=shared.serializer, stop_sending=execution.drain,
         )  # fmt: skip
+        upkeep = wiring.mcp_upkeep(workbench)
+        upkeep.start()
         try:
             worker.work(logging_level="WARNING")
         finally:
+            upkeep.stop()
             workbench.close()
             queue.hand_back(name)
             keeper.stop()

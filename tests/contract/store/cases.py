@@ -41,11 +41,11 @@ class Named:
 
 
 def call_of(world: World, declared: ToolSpec = READ, **changes: Any) -> ProposedCall:
-    """Return one proposed call; `number`, `body_hash` and `call_count` are its step's."""
+    """Return one proposed call; `number`, `body_hash`, `call_count` and `group` are its step's."""
     step = StepDraft(
         id=uuid7(), number=changes.pop("number", 1), body_hash=changes.pop("body_hash", "body"), body=b"sealed",
         call_count=changes.pop("call_count", 1), context_trust=(), origin_trust=TrustLevel.USER,
-        parallel_group=None, correlation_id="",
+        parallel_group=changes.pop("group", None), correlation_id="",
     )  # fmt: skip
     given: dict[str, Any] = {
         "tenant_id": world.tenant_id, "invocation_id": uuid7(), "run_id": world.run_id, "step": step,

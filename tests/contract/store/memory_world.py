@@ -106,6 +106,9 @@ class MemoryWorld:
     def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> None:
         assert self.tables.decide(row_id, is_approval=is_approval, digest=digest)
 
+    def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
+        self.tables.resolve(row_id, has_happened=has_happened)
+
     def cancel_run(self) -> None:
         self.tables.cancel_run(self.run_id)
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db.models import F
 from django.utils import timezone
 
 from tests.contract.store.worlds import LIMITS, Seen
 from tests.factories import Tenancy, approver, make_tenancy
-from toolsys import database, services
+from toolsys import database, resolutions, services
 from toolsys.decisions import SeatVote, lock_request, record_decision
 from toolsys.domain.calls import Claim
 from toolsys.domain.seats import Seat
@@ -21,10 +22,12 @@ from toolsys.models import (
     InvocationPayload,
     PlatformState,
     PolicyDecision,
+    Resolution,
     Run,
     RunStep,
     Tenant,
     ToolEvent,
+    WorkerProof,
 )
 from toolsys.ports import Limits
 from toolsys.store import SqlStore
@@ -116,6 +119,14 @@ class SqlWorld:
             else:
                 code = "policy.approval.expert_rejected"
                 record_decision(row, ApprovalStatus.REJECTED, user=person, votes=[], rejection_code=code)
+
+    def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
+        user, _ = get_user_model().objects.using("operator").get_or_create(username="operator of the contract")
+        resolutions.resolve(
+            tenant_id=self.tenant_id, invocation_id=row_id, evidence="the log was read", user=user,
+            resolution=Resolution.HAPPENED if has_happened else Resolution.NOT_HAPPENED,
+            worker_proof=None if has_happened else WorkerProof.PROCESS_GONE,
+        )  # fmt: skip
 
     def cancel_run(self) -> None:
         services.end_run(tenant_id=self.tenant_id, run_id=self.run_id, cancel=True, runtime=self._tenancy.runtime)

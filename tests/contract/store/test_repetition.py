@@ -1,6 +1,8 @@
 """What a breaker looks at: identical calls are counted, denials alarm, new evidence begins the count again."""
 
-from tests.contract.store.cases import READ, call_of, case_of, claimed, concluded, intended
+import pytest
+
+from tests.contract.store.cases import READ, WRITE, call_of, case_of, claimed, concluded, intended
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
 from toolsys.domain.repetition import Alarm
@@ -61,3 +63,22 @@ def test_the_step_before_is_the_last_one_that_was_written(world: World) -> None:
     succeed(world, store, 3)
     assert store.read_facts(call_of(world, number=9)).run.previous_step == 3
     assert store.read_facts(call_of(world, number=3)).run.previous_step is None
+
+
+@gate("store.contract")
+@gate("recovery.resolution")
+@pytest.mark.parametrize("has_happened", [True, False])
+def test_an_uncertain_call_stays_so_and_alarms_until_it_is_known_not_to_have_happened(
+    world: World, has_happened: bool
+) -> None:
+    store, call = world.store(), call_of(world, WRITE, number=1)
+    intended(store, call, WRITE)
+    unknown = concluded(
+        claimed(store, call, WRITE), outcome_status=OutcomeStatus.UNCERTAIN, reason_code="tool.outcome_unknown"
+    )
+    store.commit_result(unknown)
+    (alarm,) = alarms(world, store)
+    assert alarm.outcome_status is OutcomeStatus.UNCERTAIN
+    world.resolve(call.invocation_id, has_happened=has_happened)
+    assert alarms(world, store) == ((alarm,) if has_happened else ())
+    assert world.seen(call.invocation_id).outcome_status is OutcomeStatus.UNCERTAIN

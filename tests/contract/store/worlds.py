@@ -75,6 +75,9 @@ class World(Protocol):
 
     def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> None: ...
 
+    def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
+        """A person records what became of an uncertain call."""
+
     def cancel_run(self) -> None: ...
 
     def cancel_call(self, row_id: UUID) -> None: ...

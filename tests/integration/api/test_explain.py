@@ -5,7 +5,7 @@ from tests.factories import Tenancy
 from tests.integration.api.test_api import Api, api, code
 from tests.integration.approvals.test_policy import author
 from tests.integration.console.conftest import hold
-from tests.integration.console.people import person
+from tests.integration.console.people import PASSWORD, person
 from tests.spec.requirements import gate
 from toolsys import explanations
 from toolsys.domain.states import Role
@@ -30,7 +30,7 @@ def test_a_runtime_reads_what_each_step_saw_and_decided(api: Api, author: object
 def test_it_names_no_person_and_no_inner_detail(api: Api, worker: Runtime) -> None:
     held = hold(api.tenancy)
     approver = person((api.tenancy, Role.EXPERT_APPROVER))
-    approver.post(held.page, decision="approve", digest=held.request.digest, note="")
+    approver.post(held.page, decision="approve", digest=held.request.digest, password=PASSWORD)
     api.tenancy.work(worker, held.disposition)
     said = api.send("GET", f"/v1/invocations/{held.request.invocation_id}/explain").content.decode()
     assert approver.user.username not in said

@@ -24,6 +24,19 @@ def answer(method: str, params: dict) -> dict | None:  # type: ignore[type-arg]
     return None
 
 
+ASKED = ("sampling/createMessage", "roots/list", "elicitation/create")
+
+
+def asked(method: str) -> object:
+    """Ask the client for something in the middle of its call, and return what it said."""
+    print(json.dumps({"jsonrpc": "2.0", "id": f"ask {method}", "method": method, "params": {}}), flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == f"ask {method}":
+            return message.get("error", {}).get("code", "a result")
+    return "nothing"
+
+
 def call(name: str) -> dict:  # type: ignore[type-arg]
     if name == "hang":
         time.sleep(30)
@@ -32,11 +45,26 @@ def call(name: str) -> dict:  # type: ignore[type-arg]
     if name == "flood":
         while True:
             sys.stdout.write("x" * 65_536)
+    if name == "ask":
+        return {"content": [], "structuredContent": {method: asked(method) for method in ASKED}}
     if name == "child":
         sleeper = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return {"content": [], "structuredContent": {"pid": sleeper.pid}}
+    if name == "daemon":
+        return {"content": [], "structuredContent": {"pid": daemon()}}
     found = {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}
     return {"content": [], "structuredContent": found}
+
+
+def daemon() -> int:
+    """Start a process that hides as daemons do: in a session of its own, its parent gone, standard output kept."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        sleeper = subprocess.Popen(["sleep", "60"])
+        os.write(write, str(sleeper.pid).encode())
+        os._exit(0)
+    return int(os.read(read, 20))
 
 
 def main() -> None:

@@ -143,7 +143,9 @@ def route(tenancy: Tenancy) -> ServerRoute:
 
 def lost(tenancy: Tenancy) -> list[dict[str, Any]]:
     with tenant_transaction(tenancy.id):
-        found = ToolEvent.objects.filter(type="mcp.server.disconnected", payload__session=str(tenancy.session.id))
+        found = ToolEvent.objects.filter(
+            type="mcp.server.disconnected", payload__session=str(tenancy.session.id), payload__is_state_lost=True
+        )
         return list(found.order_by("id").values_list("payload", flat=True))
 
 

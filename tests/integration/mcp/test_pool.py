@@ -11,8 +11,9 @@ import pytest
 
 from mcpcatalog import remote
 from mcpcatalog.remote import CallSpec
-from mcpcatalog.sdk.connection import Connection
+from mcpcatalog.sdk.connection import Connection, Timeouts
 from tests.integration.mcp.conftest import Bench, Web, peer, secret
+from tests.spec.requirements import gate
 
 
 def test_a_session_keeps_its_connection_and_shares_it_with_no_other(bench: Callable[..., Bench], web: Web) -> None:
@@ -75,25 +76,50 @@ def test_a_pool_whose_every_connection_is_used_refuses_the_next(bench: Callable[
     call.cancel()
 
 
-def test_at_most_two_processes_start_at_once(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+@gate("connections.slots")
+def test_at_most_two_processes_start_and_eight_servers_are_prepared_at_once(
+    bench: Callable[..., Bench], web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that wait for their two slots take none of the eight."""
     here = bench()
-    starting, most = 0, 0
-    opened = Connection.open
+    now, most, opening = {"stdio": 0, "http": 0}, {"stdio": 0, "http": 0, "all": 0}, asyncio.Event()
 
     async def counted(connection: Connection) -> None:
-        nonlocal starting, most
-        starting += 1
-        most = max(most, starting)
-        await opened(connection)
-        starting -= 1
+        kind = connection.config.transport.value
+        now[kind] += 1
+        for name, count in (*now.items(), ("all", sum(now.values()))):
+            most[name] = max(most[name], count)
+        await opening.wait()
+        now[kind] -= 1
+        raise remote.ServerUnreachable("enough")
 
     monkeypatch.setattr(Connection, "open", counted)
 
     async def together() -> None:
-        await asyncio.gather(*(here.pool.acquire(peer(), f"s{number}", secret) for number in range(5)))
+        wanted = [here.pool.acquire(config, f"s{number}", secret) for config in (peer(), web.at("ok"))
+                  for number in range(10)]  # fmt: skip
+        waiting = asyncio.gather(*wanted, return_exceptions=True)
+        await asyncio.sleep(0.1)
+        assert now == {"stdio": 2, "http": 6}
+        opening.set()
+        await waiting
 
     here.run(together())
-    assert most == 2
+    assert (most["stdio"], most["all"]) == (2, 8)
+
+
+@gate("connections.slots", "timeouts.separate")
+def test_waiting_for_a_slot_is_not_counted_as_connecting(bench: Callable[..., Bench], web: Web) -> None:
+    here = bench(preparations=1, timeouts=Timeouts(connect=0.6, probe=0.3))
+
+    async def together() -> list[Any]:
+        silent = [here.pool.acquire(web.at("silent"), f"s{number}", secret) for number in range(2)]
+        return await asyncio.gather(*silent, here.pool.acquire(web.at("ok"), "s", secret), return_exceptions=True)
+
+    first, second, third = here.run(together())
+    assert isinstance(first, remote.ServerUnreachable)
+    assert isinstance(second, remote.ServerUnreachable)
+    assert third.is_alive, "it waited for longer than its connect time-out"
 
 
 def test_a_session_that_ends_releases_what_it_held(bench: Callable[..., Bench], web: Web) -> None:

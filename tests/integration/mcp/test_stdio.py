@@ -16,6 +16,7 @@ from mcpcatalog import remote
 from mcpcatalog.remote import AuthScheme, StdioCommand
 from mcpcatalog.sdk.connection import Timeouts
 from tests.integration.mcp.conftest import PEER, TIME_SERVER, Bench, is_gone, peer, stdio
+from tests.integration.processes import eventually, is_alive
 from tests.spec.requirements import gate
 
 
@@ -99,16 +100,23 @@ def test_a_child_that_ignores_the_end_of_its_input_and_the_term_signal_is_killed
     assert is_gone(pid)
 
 
-def test_a_childs_own_children_end_with_it(bench: Callable[..., Bench]) -> None:
+@pytest.mark.parametrize("kind", ["child", "daemon"])
+def test_a_childs_own_children_end_with_it(bench: Callable[..., Bench], kind: str) -> None:
     here = bench()
-    sleeper = here.call(peer(), "child").structured["pid"]
+    sleeper = here.call(peer(), kind).structured["pid"]
     here.run(here.pool.close_all(drain_seconds=0.1))
-    state = Path(f"/proc/{sleeper}/stat")
-    deadline = time.monotonic() + 3
-    while state.exists() and ") Z " not in state.read_text() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    # Without an init process nobody reaps an orphan; dead is what counts.
-    assert not state.exists() or ") Z " in state.read_text()
+    assert is_gone(sleeper), "and nobody is left to reap it"
+
+
+@pytest.mark.parametrize("kind", ["child", "daemon"])
+def test_a_child_that_dies_takes_its_own_children_along(bench: Callable[..., Bench], kind: str) -> None:
+    """One of them holds the child's standard output open: the end is noticed all the same."""
+    here = bench()
+    sleeper, pid = (here.call(peer(), name).structured["pid"] for name in (kind, "environment"))
+    os.kill(pid, signal.SIGKILL)
+    assert is_gone(sleeper)
+    assert is_gone(pid)
+    assert here.call(peer(), "environment").structured["pid"] != pid
 
 
 @pytest.mark.parametrize("argv", [("/nonexistent/server",), (sys.executable, "-c", "raise SystemExit(3)")])
@@ -152,16 +160,21 @@ def test_force_close_ends_calls_and_processes_at_once(bench: Callable[..., Bench
     assert is_gone(pid)
 
 
-def test_a_child_dies_with_its_worker(tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_nothing_of_its_servers(tmp_path: Path) -> None:
     script = f"""
         import asyncio
-        from mcpcatalog.sdk.stdio import Child, stdio_streams
+        from mcpcatalog.remote import CallSpec, ServerConfig, StdioCommand, Transport
+        from mcpcatalog.sdk.pool import ConnectionPool
 
         async def main():
-            child = Child()
-            async with stdio_streams(({sys.executable!r}, {PEER!r}, "silent"), {{}}, child, maximum_bytes=1000):
-                print(child.process.pid, flush=True)
-                await asyncio.sleep(60)
+            command = StdioCommand(({sys.executable!r}, {PEER!r}))
+            config = ServerConfig("acme", "peer", Transport.STDIO, "peer", command=command)
+            connection = await ConnectionPool(lambda _config: None).acquire(config, "s", None)
+            pids = [connection._child.process.pid]
+            for tool in ("environment", "child", "daemon"):
+                pids.append((await connection.call(CallSpec(tool, {{}}, 5.0))).structured["pid"])
+            print(*pids, flush=True)
+            await asyncio.sleep(60)
 
         asyncio.run(main())
     """
@@ -169,14 +182,12 @@ def test_a_child_dies_with_its_worker(tmp_path: Path) -> None:
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
         assert worker.stdout is not None
-        pid = int(worker.stdout.readline())
-        time.sleep(0.3)
+        pids = list(map(int, worker.stdout.readline().split()))
     finally:
         worker.kill()
         worker.wait()
     worker.stdout.close()
-    state = Path(f"/proc/{pid}/stat")
-    deadline = time.monotonic() + 3
-    while state.exists() and ") Z " not in state.read_text() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not state.exists() or ") Z " in state.read_text()
+    keeper, *others = pids
+    assert len(others) == 3
+    assert all(map(is_gone, others)), "reaped, too"
+    eventually(lambda: not is_alive(keeper), "the end of the keeper")

@@ -12,7 +12,7 @@ ALTER TABLE mcp_servers FORCE ROW LEVEL SECURITY;
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mcpcatalog", "0009_allow_known_servers"),
+        ("mcpcatalog", "0010_enabled_servers"),
         ("toolsys", "0014_skills"),
     ]
 

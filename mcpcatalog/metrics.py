@@ -1,0 +1,43 @@
+"""The counts of MCP, as the specification names them, and no label that a tenant or a server can widen without end.
+
+A server's id is a label because the specification wants it; past the first `MAXIMUM_SERVERS` of a process the rest are
+counted together. Tenants, sessions, tools and texts are never labels. Source: TS "Spans and metrics".
+"""
+
+import threading
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+MAXIMUM_SERVERS: Final = 200
+OTHER: Final = "other"
+SUCCEEDED: Final = "succeeded"
+REPORTED_ERROR: Final = "reported_error"
+CANCELLED: Final = "cancelled"
+
+REQUESTS: Final = Counter("mcp_requests_total", "JSON-RPC requests by how they ended.", ["server", "method", "outcome"])
+REQUEST_SECONDS: Final = Histogram("mcp_request_seconds", "From sending a request to its end.", ["method"])
+CONNECT_FAILURES: Final = Counter("mcp_connect_failures_total", "Failed handshakes.", ["server", "reason_code"])
+CONNECTS: Final = Counter("mcp_connects_total", "Finished handshakes.", ["server", "transport"])
+DISCONNECTS: Final = Counter("mcp_disconnects_total", "Ended connections by reason.", ["server", "reason_code"])
+CONNECTIONS: Final = Gauge("mcp_connections", "Open connections.", ["transport"], multiprocess_mode="livesum")
+ROUTED: Final = Counter("mcp_routed_calls_total", "Calls of servers that keep state, by where they are done.", ["to"])
+
+_seen: set[str] = set()
+_lock = threading.Lock()
+
+
+def server_label(server_id: str) -> str:
+    """Return the server's label; all processes together may show as many more names as there are processes."""
+    if server_id in _seen:
+        return server_id
+    with _lock:
+        if len(_seen) >= MAXIMUM_SERVERS:
+            return OTHER
+        _seen.add(server_id)
+    return server_id
+
+
+def count_request(server_id: str, method: str, outcome: str, seconds: float) -> None:
+    REQUESTS.labels(server_label(server_id), method, outcome).inc()
+    REQUEST_SECONDS.labels(method).observe(seconds)

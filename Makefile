@@ -2,8 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-values crash crash-ci reliability egress hostile model properties sabotage races soak pages \
-  lint lock clean-data
+.PHONY: help up test demo bench bench-values crash crash-ci reliability egress hostile conformance catalogs model \
+  properties sabotage races soak pages lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
 PYTHON_IN_VENV = .venv/bin/python
@@ -21,8 +21,10 @@ help:
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
 	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \
-	  'make hostile    play every way that an MCP server can misbehave, and a thousand calls over all of them' \
-  'make bench-values  measure the check of a call and the canonical form' \
+	  'make hostile     play every way that an MCP server can misbehave, and a thousand calls over all of them' \
+	  'make conformance  play the official client scenarios of MCP against the adapter' \
+	  'make catalogs    record what the installed MCP servers declare into .data/catalogs' \
+	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make properties  the property tests with eight times as many examples' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
@@ -37,8 +39,10 @@ up:
 	@sh config/environment.sh requirements.lock
 	@exec $(PYTHON_IN_VENV) manage.py up
 
+# Without npm the servers of npm are left out, and say so.
 test:
 	@sh config/environment.sh tests/requirements.lock
+	@sh tests/npm/install.sh || true
 	@exec $(PYTHON_IN_VENV) -m pytest -n auto $(ARGUMENTS)
 
 # ARGUMENTS="--fresh" forgets what was played, "--only after_claim" plays some cells; TOOLSYS_CRASH_SCALE=3 stretches
@@ -70,6 +74,16 @@ egress:
 hostile:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.hostile $(ARGUMENTS)
+
+conformance:
+	@sh config/environment.sh tests/requirements.lock
+	@sh tests/npm/install.sh
+	@exec $(PYTHON_IN_VENV) -m tests.conformance $(ARGUMENTS)
+
+catalogs:
+	@sh config/environment.sh tests/requirements.lock
+	@sh tests/npm/install.sh || true
+	@exec $(PYTHON_IN_VENV) -m tests.catalogs
 
 bench-values:
 	@sh config/environment.sh tests/requirements.lock

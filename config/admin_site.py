@@ -21,6 +21,7 @@ from django.views.decorators.cache import never_cache
 from approvals import admin as approvals_admin
 from approvals import policy_admin, switch_admin
 from approvals import selectors as approvals
+from mcpcatalog import admin as mcp_admin
 from toolsys import admin as toolsys_admin
 from toolsys import selectors
 from toolsys.tenancy import Console, ConsoleTenantMiddleware, console_of
@@ -100,6 +101,6 @@ def _next(request: HttpRequest) -> str:
 
 
 site = ConsoleSite(name="admin")
-for pages in (toolsys_admin.PAGES, approvals_admin.PAGES, policy_admin.PAGES, switch_admin.PAGES):
+for pages in (toolsys_admin.PAGES, approvals_admin.PAGES, mcp_admin.PAGES, policy_admin.PAGES, switch_admin.PAGES):
     for model, page in pages.items():
         site.register(model, page)

@@ -182,6 +182,9 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
+# What people upload may hold secrets, and never touches the disk; what is too large is not taken.
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
+FILE_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 DATA_UPLOAD_MAX_MEMORY_SIZE = TOOLSYS.max_body_bytes
 
 LOGGING = {

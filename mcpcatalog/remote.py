@@ -233,12 +233,15 @@ class CallSpec:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What arrived, as received. `effect` speaks of errors only: a result without one was applied."""
+    """What arrived, as received. `effect` speaks of errors only: a result without one was applied. `progress` counts
+    what was reported on the way.
+    """
 
     is_error: bool
     content: tuple[JsonObject, ...]
     structured: Any
     effect: Effect
+    progress: dict[str, int] = field(default_factory=dict)
 
 
 class RemoteServer(Protocol):

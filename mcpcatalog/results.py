@@ -80,20 +80,22 @@ def refused_login(error: AuthExpired, spec: ToolSpec, *, has_renewed: bool) -> T
 async def result_of(
     result: CallResult, classification: Classification, artifacts: ArtifactWriter, *, maximum_output_bytes: int
 ) -> ToolResult:
-    """Render an answer. Text past four times the tool's limit is not carried further; the pipeline sees that it is
-    too large.
+    """Render an answer. What goes past four times the tool's limit, text or structured, is not carried further; the
+    pipeline sees that it is too large, and nothing is left out in silence.
     """
     ceiling = maximum_output_bytes * HARD_CEILING_FACTOR
     if result.is_error:
         return _reported_error(result, classification, ceiling)
     parts, references = await _parts(result.content, artifacts, ceiling)
-    structured = result.structured if _size(result.structured) <= ceiling else None
+    fits = _size(result.structured) <= ceiling
+    structured = result.structured if fits else None
+    if not fits:
+        parts.append(TextPart(text=_cut(_json(result.structured), ceiling + 1)))
     if not parts and structured is None:
-        oversized = result.structured is not None
-        parts = [TextPart(text=_cut(_json(result.structured), ceiling) if oversized else NO_CONTENT)]
+        parts = [TextPart(text=NO_CONTENT)]
     return ToolResult(
         ok=True, content=tuple(parts), structured=structured, artifacts=tuple(references),
-        output_trust=TrustLevel.EXTERNAL_UNTRUSTED,
+        output_trust=TrustLevel.EXTERNAL_UNTRUSTED, metrics=result.progress,
     )  # fmt: skip
 
 
@@ -102,8 +104,9 @@ def _reported_error(result: CallResult, classification: Classification, ceiling:
     if result.effect != "not_applied" and not may_be_repeated(classification):
         kind, code = ToolFailureKind.OUTCOME_UNKNOWN, "tool.outcome_unknown"
     texts = [block["text"] for block in result.content if isinstance(block.get("text"), str)]
-    text = _cut("\n".join(texts), ceiling)
-    structured = result.structured if _size(result.structured) <= ceiling else None
+    fits = _size(result.structured) <= ceiling
+    structured = result.structured if fits else None
+    text = _cut("\n".join([*texts, *([] if fits else [_json(result.structured)])]), ceiling)
     return ToolResult(ok=False, structured=structured, output_trust=TrustLevel.EXTERNAL_UNTRUSTED, failure=ToolFailure(
         kind=kind, reason_code=code, detail="the server reported an error", external_text=text or None,
         retryable=kind is ToolFailureKind.UPSTREAM_ERROR,

@@ -15,10 +15,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from toolsys import explanations, inert, provisioning, selectors, timeline
+from toolsys import allowances, explanations, inert, provisioning, selectors, timeline
 from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, moment, parsed_id, tenant_of
-from toolsys.forms import AgentForm, ApiKeyForm, PrincipalForm
-from toolsys.models import Agent, ApiKey, Invocation, Principal, Run
+from toolsys.forms import AgentForm, AllowanceForm, ApiKeyForm, PrincipalForm
+from toolsys.models import Agent, ApiKey, EgressAllowance, Invocation, Principal, Run
 
 RUN_TIMES: Final = (moment("created_at"), moment("deadline_at"), moment("ended_at"))
 
@@ -188,4 +188,33 @@ class ApiKeyAdmin(TenantAdminOnly):
         messages.success(request, "Revoked. Calls of these keys are denied from now on.")
 
 
-PAGES = {Invocation: InvocationAdmin, Run: RunAdmin, Agent: AgentAdmin, Principal: PrincipalAdmin, ApiKey: ApiKeyAdmin}
+class EgressAllowanceAdmin(TenantAdminOnly):
+    """Which hosts the tenant's servers may reach. A row is added and withdrawn, never changed."""
+
+    form = AllowanceForm
+    list_display = ("origin", "note", "added_by", moment("created_at"))
+    fields = ("origin", "note")
+    actions = ("withdraw",)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is None and super().has_change_permission(request)
+
+    def save_model(self, request: HttpRequest, obj: EgressAllowance, form: Any, change: bool) -> None:
+        saved = allowances.allow(tenant_of(request), obj.origin, user=request.user, note=obj.note)
+        obj.pk = saved.pk
+
+    @admin.action(description="Withdraw the selected hosts", permissions=["change"])
+    def withdraw(self, request: HttpRequest, chosen: QuerySet[EgressAllowance]) -> None:
+        for row in chosen:
+            allowances.withdraw(row.tenant_id, row.pk, user=request.user)
+        messages.success(request, "Withdrawn. No server is dialled there from now on.")
+
+
+PAGES = {
+    Invocation: InvocationAdmin,
+    Run: RunAdmin,
+    Agent: AgentAdmin,
+    Principal: PrincipalAdmin,
+    ApiKey: ApiKeyAdmin,
+    EgressAllowance: EgressAllowanceAdmin,
+}

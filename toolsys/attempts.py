@@ -16,10 +16,10 @@ from toolsys.ports import Case, Limits, NotAvailable
 
 # Known failures that time alone may mend: asked to slow down, not reachable, the connection failed.
 RETRIED: Final = frozenset({"tool.rate_limited", "tool.server_unreachable", "tool.transport"})
-# Nobody answered: what was sent may have been felt.
-UNANSWERED: Final = frozenset({ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL})
-# Nor is this an answer: an error that does not prove that nothing was applied.
-UNPROVED: Final = UNANSWERED | {ToolFailureKind.OUTCOME_UNKNOWN}
+# Nobody answered, or nobody proved what the answer meant: what was sent may have been felt.
+UNANSWERED: Final = frozenset({
+    ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL, ToolFailureKind.OUTCOME_UNKNOWN,
+})  # fmt: skip
 
 
 def is_unrepeatable(case: Case) -> bool:
@@ -54,8 +54,7 @@ def retry_after_absence(case: Case, absence: Exception, limits: Limits) -> Retry
 def retry_after_failure(case: Case, limits: Limits) -> Retry | None:
     """Say whether a failure permits another attempt with the same key.
 
-    Known, transient and repeatable; or without proof of what became of it, where the remote side knows the key: it is
-    replayed (DESIGN §4 and §7).
+    Known, transient and repeatable; or unanswered, where the remote side knows the key: it is replayed (DESIGN §4).
     """
     assert case.result is not None
     failure = case.result.failure
@@ -63,7 +62,7 @@ def retry_after_failure(case: Case, limits: Limits) -> Retry | None:
         return None
     code = reasons.code_for_failure(failure.kind, failure.reason_code)
     held = is_held(failure)
-    is_replayed = failure.kind in UNPROVED and _effective_class(case) is IdempotencyClass.CONDITIONALLY_IDEMPOTENT
+    is_replayed = failure.kind in UNANSWERED and _effective_class(case) is IdempotencyClass.CONDITIONALLY_IDEMPOTENT
     may_be_repeated = held or code in RETRIED or is_replayed
     if not may_be_repeated or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):
         return None

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 
-from toolsys.models import Agent, ApiKey, Principal
+from toolsys import allowances
+from toolsys.models import Agent, ApiKey, EgressAllowance, Principal
+from toolsys.problems import Problem
 from toolsys.tenancy import current_tenant
 
 if TYPE_CHECKING:
@@ -68,3 +70,20 @@ class ApiKeyForm(TenantForm):
     class Meta:
         model = ApiKey
         fields = ("name", "scopes", "expires_at")
+
+
+class AllowanceForm(TenantForm):
+    origin = forms.CharField(
+        label="Host", max_length=300, help_text="A host, host:port or URL, such as mcp.example.com; without wildcard."
+    )
+    note = forms.CharField(max_length=500, required=False, help_text="What is there")
+
+    class Meta:
+        model = EgressAllowance
+        fields = ("origin", "note")
+
+    def clean_origin(self) -> str:
+        try:
+            return str(allowances.parsed(self.cleaned_data["origin"]))
+        except Problem as problem:
+            raise forms.ValidationError(f"This is not {problem.errors[0].message}.") from None

@@ -6,8 +6,8 @@ from mcpcatalog.remote import CallResult, Effect, ProtocolViolation
 from mcpcatalog.sdk import surfaces
 
 
-def result_of(raw: dict[str, Any]) -> CallResult:
-    """Read a tools/call result. Raises: InputRequired, ProtocolViolation."""
+def result_of(raw: dict[str, Any], updates: int = 0) -> CallResult:
+    """Read a tools/call result, after so many reports of progress. Raises: InputRequired, ProtocolViolation."""
     surfaces.require_complete(raw)
     content = raw.get("content", [])
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
@@ -18,4 +18,5 @@ def result_of(raw: dict[str, Any]) -> CallResult:
     if is_error:
         proof = isinstance(structured, dict) and structured.get("effect_status") == "not_applied"
         effect = "not_applied" if proof else "unknown"
-    return CallResult(is_error, tuple(content), structured, effect)
+    progress = {"progress_updates": updates} if updates else {}
+    return CallResult(is_error, tuple(content), structured, effect, progress)

@@ -321,7 +321,9 @@ class Connection:
             {"name": spec.tool, "arguments": spec.arguments, "_meta": dict(spec.meta) or None}
         )
         request = mcp_types.CallToolRequest(params=params)
-        return answers.result_of(await self._request(request, spec.timeout_seconds, CallRecord(headers=headers)))
+        record = CallRecord(headers=headers)
+        raw = await self._request(request, spec.timeout_seconds, record)
+        return answers.result_of(raw, record.updates)
 
     async def _request(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
         begun, outcome = self._loop.time(), metrics.CANCELLED
@@ -374,7 +376,7 @@ class Connection:
             raise ProtocolViolation("more messages than anybody asked for", effect=effect)
         if not task.done() or task.cancelled():
             kind = RequestTimeout if overdue else ServerUnreachable
-            raise kind("the connection was given up", effect=effect)
+            raise errors.with_progress(kind("the connection was given up", effect=effect), record)
         error = task.exception()
         if error is None:
             found: dict[str, Any] = scrubbed(task.result(), self._secrets)
@@ -392,7 +394,11 @@ async def _send(session: ClientSession, request: Any, seconds: float, record: Ca
     try:
         # The SDK annotates the adapter's type as a model and only calls `validate_python` on it.
         adapter: TypeAdapter[Any] = _RAW
-        return await session.send_request(request, adapter, request_read_timeout_seconds=seconds)  # type: ignore[no-any-return]
+        wants_progress = isinstance(request, mcp_types.CallToolRequest)
+        return await session.send_request(  # type: ignore[no-any-return]
+            request, adapter, request_read_timeout_seconds=seconds,
+            progress_callback=record.note_progress if wants_progress else None,
+        )  # fmt: skip
     except ValidationError:
         # It answered, so something may have happened: keep what arrived rather than lose the page or the result.
         if record.raw is None:

@@ -61,7 +61,16 @@ def of_call(error: BaseException, record: CallRecord) -> remote.RemoteError:
         return error
     if record.refusal is not None:
         return record.refusal
-    return _of_failure(record) or _of_call_status(record) or _of_leaf(next(leaves(error)), record)
+    mapped = _of_failure(record) or _of_call_status(record) or _of_leaf(next(leaves(error)), record)
+    return with_progress(mapped, record)
+
+
+def with_progress(error: remote.RemoteError, record: CallRecord) -> remote.RemoteError:
+    """Say how far the server said it was: for whoever has to find out what became of the call."""
+    if record.progress:
+        error.detail += f" (progress was {record.progress})"
+        error.args = (f"{error.args[0]} (progress was {record.progress})",)
+    return error
 
 
 def leaves(error: BaseException | None) -> Iterator[BaseException]:

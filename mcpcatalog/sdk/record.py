@@ -33,6 +33,8 @@ class CallRecord:
     failure: EgressError | None = None
     refusal: RemoteError | None = None
     resumptions: int = 0
+    updates: int = 0
+    progress: str = ""
     identifier: Identifier | None = None
     has_answer: bool = False
     has_session: bool = False
@@ -42,6 +44,11 @@ class CallRecord:
         self.raw = self.status = self.failure = self.refusal = self.identifier = None
         self.has_answer = self.has_session = False
         self.challenge = self.retry_after = ""
+
+    async def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Keep how far the server said it was. Its words are not kept, and it gets no more time."""
+        self.updates += 1
+        self.progress = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
 
     def note_answer(self, status: int, challenge: str, retry_after: str) -> None:
         self.status = status

@@ -217,7 +217,16 @@ _OUTPUT: Final = (
         "discovery.not_applied", "TS Advertisement", "A changed catalog is recorded and not applied mid-session."
     ),
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
+    Requirement(
+        "mcp.real_servers", "issue 4", "Real servers of PyPI and npm are listed and called over both transports."
+    ),
+    Requirement(
+        "mcp.corpus", "issue 4", "Each recorded tool of 20 real servers is offered by name or refused by reason."
+    ),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
+    Requirement(
+        "mcp.conformance", "issue 4", "The official client scenarios that apply pass; the others have reasons."
+    ),
     Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
     Requirement(
         "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."
@@ -251,6 +260,14 @@ _OUTPUT: Final = (
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),
     Requirement("auth.no_baggage", "DESIGN §7", "Ambient baggage is never forwarded to a server."),
+    Requirement("effects.proof", "TS Failure modes", "effect_status: not_applied is the only proof of no effect."),
+    Requirement("effects.replayed", "DESIGN §7", "A keyed call without proof is replayed, then uncertain."),
+    Requirement("calls.progress", "issue 4 Calls", "Progress is kept, and gives a call no more time."),
+    Requirement("calls.cancelled", "issue 4 Calls", "Whoever cancels a call tells the server."),
+    Requirement("calls.dead_server", "issue 4 Figures", "A server killed during a call is reported within 100 ms."),
+    Requirement("metrics.processes", "issue 4", "All processes of one machine are one answer; the dead hold nothing."),
+    Requirement("metrics.access", "DESIGN §9", "Metrics are shown to who knows the token, or on this machine only."),
+    Requirement("metrics.labels", "TS Spans and metrics", "Labels are few and name no tenant, session or secret."),
     Requirement("discovery.warm_up", "TS Discovery", "A worker that starts looks at every server before anybody asks."),
     Requirement("discovery.pinned", "TS Events", "A session that takes a remembered discovery says so."),
     Requirement("connections.released", "TS MCP", "A session that ends releases its connections promptly."),
@@ -355,6 +372,8 @@ _MCP_ADMINISTRATION: Final = (
     Requirement(
         "mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and what to do about it."
     ),
+    Requirement("mcp.import", "issue 4 Import", "What is imported is disabled, unclassified and without its secrets."),
+    Requirement("mcp.pages", "issue 4 Pages", "Each role sees and does with servers what is its own, and no more."),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
     Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
     Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),

@@ -117,6 +117,21 @@ def test_text_past_four_times_the_limit_is_not_carried_and_stays_noticeable() ->
     assert len(carried) == 4_001
 
 
+@pytest.mark.parametrize("content", [[], [text("short")]], ids=["alone", "beside-text"])
+def test_structured_content_past_four_times_the_limit_is_noticeable_and_its_head_is_kept(content: list[Any]) -> None:
+    result = rendered({"content": content, "structuredContent": {"rows": "z" * 5_000}}, limit=1_000)
+    assert result.structured is None
+    carried = [part.text for part in result.content if isinstance(part, TextPart)]
+    assert carried == [*(block["text"] for block in content), ('{"rows":"' + "z" * 5_000)[:4_001]]
+
+
+def test_an_error_keeps_the_head_of_what_it_says_in_structure() -> None:
+    raw = {"content": [text("no")], "structuredContent": {"why": "z" * 5_000}, "isError": True}
+    failure = rendered(raw, limit=1_000).failure
+    assert failure is not None
+    assert failure.external_text == ('no\n{"why":"' + "z" * 5_000)[:4_000]
+
+
 def test_a_lone_surrogate_does_not_stop_the_answer() -> None:
     assert rendered({"content": [text("a\ud800b")]}).content == (TextPart(text="a?b"),)
 

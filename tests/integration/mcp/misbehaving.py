@@ -142,6 +142,9 @@ class Reply:
     async def more(self, body: bytes) -> None:
         await self.send({"type": "http.response.body", "body": body, "more_body": True})
 
+    async def event(self, message: dict[str, Any]) -> None:
+        await self.more(b"data: " + json.dumps(message).encode() + b"\n\n")
+
     async def end(self, body: bytes = b"") -> None:
         await self.send({"type": "http.response.body", "body": body})
 

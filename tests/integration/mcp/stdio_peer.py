@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+CANCELLED: list = []  # type: ignore[type-arg]
 MODE = sys.argv[1] if len(sys.argv) > 1 else "echo"
 
 
@@ -45,15 +46,21 @@ def call(name: str) -> dict:  # type: ignore[type-arg]
     if name == "flood":
         while True:
             sys.stdout.write("x" * 65_536)
+    return {"content": [], "structuredContent": told(name)}
+
+
+def told(name: str) -> dict:  # type: ignore[type-arg]
+    """What a call returns that has no other purpose than to tell."""
     if name == "ask":
-        return {"content": [], "structuredContent": {method: asked(method) for method in ASKED}}
+        return {method: asked(method) for method in ASKED}
     if name == "child":
         sleeper = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return {"content": [], "structuredContent": {"pid": sleeper.pid}}
+        return {"pid": sleeper.pid}
+    if name == "cancelled":
+        return {"requests": CANCELLED}
     if name == "daemon":
-        return {"content": [], "structuredContent": {"pid": daemon()}}
-    found = {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}
-    return {"content": [], "structuredContent": found}
+        return {"pid": daemon()}
+    return {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}
 
 
 def daemon() -> int:
@@ -76,7 +83,9 @@ def main() -> None:
     print("words on standard error", file=sys.stderr, flush=True)
     for line in sys.stdin:
         message = json.loads(line)
-        if "id" not in message:
+        if message.get("method") == "notifications/cancelled":
+            CANCELLED.append(message["params"]["requestId"])
+        if "id" not in message or (message.get("params") or {}).get("name") == "wait":
             continue
         result = answer(message["method"], message.get("params") or {})
         reply = {"result": result} if result is not None else {"error": {"code": -32601, "message": "no"}}

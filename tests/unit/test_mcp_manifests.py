@@ -1,0 +1,121 @@
+"""What is read out of other programs' lists of servers, and what is not taken and why."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mcpcatalog import manifests
+from mcpcatalog.manifests import Entry, Unreadable
+from tests.spec.requirements import gate
+
+SECRET = "sk-live-4f9a2b7c8d"
+URL = "https://mcp.example/mcp"
+
+
+def read(document: Any) -> list[Entry]:
+    return manifests.read(json.dumps(document).encode())
+
+
+def only(described: dict[str, Any], name: str = "crm") -> Entry:
+    (entry,) = read({"mcpServers": {name: described}})
+    return entry
+
+
+@gate("mcp.import")
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"mcpServers": {"My CRM": {"url": URL}}},
+        {"mcpServers": {"my-crm": {"type": "http", "url": URL, "headers": {"Accept": "application/json"}}}},
+        {"servers": {"my.crm": {"type": "http", "url": URL}}, "inputs": []},
+        {"mcp": {"servers": {"my_crm": {"serverUrl": URL}}}},
+        {"name": "io.github.acme/my-crm", "version": "1", "remotes": [{"type": "streamable-http", "url": URL}]},
+        {"server": {"name": "com.acme/my-crm", "remotes": [{"type": "sse", "url": "https://old.example"},
+                                                          {"type": "streamable-http", "url": URL}]}, "_meta": {}},
+        {"servers": [{"server": {"name": "com.acme/my-crm", "remotes": [{"type": "streamable-http", "url": URL}]}}]},
+    ],
+    ids=["mcpServers", "type", "servers", "settings", "server.json", "registry-answer", "registry-page"],
+)  # fmt: skip
+def test_every_shape_gives_the_same_server(document: Any) -> None:
+    (entry,) = read(document)
+    assert entry.refusal == ""
+    assert entry.columns == {
+        "server_id": "my_crm", "transport": "http", "endpoint": URL, "auth_scheme": "none"
+    }  # fmt: skip
+
+
+@gate("mcp.import")
+@pytest.mark.parametrize(
+    ("headers", "scheme", "auth_name", "secret"),
+    [
+        ({"Authorization": f"Bearer {SECRET}"}, "bearer", None, SECRET),
+        ({"authorization": f"bearer  {SECRET} "}, "bearer", None, SECRET),
+        ({"X-Api-Key": SECRET}, "header", "X-Api-Key", SECRET),
+        ({"Authorization": "Bearer ${input:token}"}, "bearer", None, ""),
+        ({"Authorization": "Bearer {token}"}, "bearer", None, ""),
+        ({"Authorization": "${env:HEADER}"}, "bearer", None, ""),
+        ({"X-Api-Key": "<your key>"}, "header", "X-Api-Key", ""),
+        ({"X-Api-Key": "YOUR_API_KEY"}, "header", "X-Api-Key", ""),
+        ({"X-Api-Key": ""}, "header", "X-Api-Key", ""),
+    ],
+)
+def test_the_header_that_logs_in_becomes_a_scheme_and_its_value_leaves_the_columns(
+    headers: dict[str, str], scheme: str, auth_name: str | None, secret: str
+) -> None:
+    entry = only({"url": URL, "headers": headers})
+    assert (entry.columns["auth_scheme"], entry.columns.get("auth_name")) == (scheme, auth_name)
+    assert (entry.columns["credential_ref"], entry.secret) == ("store:mcp-crm", secret)
+    assert SECRET not in f"{entry.columns} {entry.notes} {entry!r}"
+    assert bool(entry.notes) is not bool(secret)
+
+
+@gate("mcp.import")
+@pytest.mark.parametrize(
+    ("described", "refusal"),
+    [
+        ({"command": "npx", "args": ["-y", "x"], "env": {"TOKEN": SECRET}}, "entry.stdio"),
+        ({"type": "sse", "url": URL}, "entry.transport"),
+        ({"type": "ws", "url": "wss://mcp.example"}, "entry.transport"),
+        ({"type": "http"}, "entry.url"),
+        ({"url": "https://mcp.example/${input:path}"}, "entry.url"),
+        ({"url": 5}, "entry.url"),
+        ({"url": URL, "headers": [SECRET]}, "entry.headers"),
+        ({"url": URL, "headers": {"X-A": SECRET, "X-B": SECRET}}, "entry.headers"),
+        ({"url": URL, "headers": {"Authorization": f"Basic {SECRET}"}}, "entry.authorization"),
+        (SECRET, "entry.kind"),
+    ],
+)
+def test_what_is_not_taken_says_why_and_shows_no_secret(described: Any, refusal: str) -> None:
+    entry = only(described)
+    assert (entry.refusal, bool(entry.message)) == (refusal, True)
+    assert SECRET not in f"{entry!r}"
+
+
+@gate("mcp.import")
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[]", "no JSON object"),
+        (b"{}", "Neither"),
+        (b'{"name": "package", "version": "1"}', "Neither"),
+        (b'{"mcpServers": {}}', "names no servers"),
+        (b'{"mcpServers": {"a": {}, "a": {}}}', "names something twice"),
+        (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, "nested"),
+        (b'{"mcpServers": {"a": {"x": ' + b"[" * 20 + b"]" * 20 + b"}}}", "nested"),
+        (b" " * (manifests.MAXIMUM_BYTES + 1), "more than 256 KiB"),
+        (json.dumps({"mcpServers": {f"s{n}": {"url": URL} for n in range(101)}}).encode(), "more than 100"),
+    ],
+    ids=range(11),
+)
+def test_a_file_that_says_nothing_we_can_read_is_refused_as_a_whole(data: bytes, says: str) -> None:
+    with pytest.raises(Unreadable, match=says):
+        manifests.read(data)
+
+
+@gate("mcp.import")
+def test_two_entries_that_would_have_one_name_are_not_both_taken() -> None:
+    first, second = read({"mcpServers": {"my-crm": {"url": URL}, "My CRM": {"url": "https://other.example/"}}})
+    assert (first.refusal, second.refusal) == ("", "entry.twice")

@@ -29,7 +29,6 @@ from mcpcatalog.remote import (
     Effect,
     ProtocolViolation,
     RemoteError,
-    RemotePrompt,
     RequestTimeout,
     ResponseTooLarge,
     ServerConfig,
@@ -279,16 +278,8 @@ class Connection:
         return Catalog(
             tools, rejected, self._revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
-            prompts=await self._prompts(has_any=bool(offered and offered.prompts)) if with_prompts else None,
+            prompts=await surfaces.prompts_of(offered, self._listing) if with_prompts else None,
         )  # fmt: skip
-
-    async def _prompts(self, *, has_any: bool) -> tuple[RemotePrompt, ...] | None:
-        """What is wrong with a list of prompts costs no tool."""
-        try:
-            return await surfaces.list_prompts(self._listing) if has_any else ()
-        except RemoteError as error:
-            logger.info("mcp prompts not listed server=%s reason=%s", self.config.server_id, error.reason_code)
-            return None
 
     async def _listing(self, request: Any) -> dict[str, Any]:
         """Ask for a page. Nothing of a call is sent: what goes wrong here was felt by nobody."""

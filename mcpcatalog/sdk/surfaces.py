@@ -3,6 +3,7 @@
 Each function asks through the connection's own bounded request. Only `mcpcatalog.sdk` imports it.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -10,9 +11,18 @@ from typing import Any, Final
 import mcp_types
 
 from mcpcatalog import resources
-from mcpcatalog.remote import Advertised, CallResult, InputRequired, ProtocolViolation, RemotePrompt, UpstreamError
+from mcpcatalog.remote import (
+    Advertised,
+    CallResult,
+    InputRequired,
+    ProtocolViolation,
+    RemoteError,
+    RemotePrompt,
+    UpstreamError,
+)
 from mcpcatalog.sdk import listing
 
+log = logging.getLogger(__name__)
 MAXIMUM_RESOURCES: Final = 1_000
 MAXIMUM_TEMPLATES: Final = 200
 MAXIMUM_PROMPTS: Final = 200
@@ -59,9 +69,18 @@ async def read_resource(ask: Ask, uri: str, meta: Mapping[str, Any]) -> CallResu
     return CallResult(is_error=False, content=blocks, structured=None, effect="applied")
 
 
-async def list_prompts(ask: Ask) -> tuple[RemotePrompt, ...]:
-    """List the prompts, as many as we take; an entry that cannot be read is none. Raises: RemoteError."""
-    found, _ = await listing.list_some(pages(ask, mcp_types.ListPromptsRequest), "prompts", MAXIMUM_PROMPTS)
+async def prompts_of(offered: mcp_types.ServerCapabilities | None, ask: Ask) -> tuple[RemotePrompt, ...] | None:
+    """List the prompts, as many as we take; None where that failed, because it must not cost any tool.
+
+    An entry that cannot be read is none.
+    """
+    if offered is None or offered.prompts is None:
+        return ()
+    try:
+        found, _ = await listing.list_some(pages(ask, mcp_types.ListPromptsRequest), "prompts", MAXIMUM_PROMPTS)
+    except RemoteError as error:
+        log.info("mcp prompts not listed reason=%s", error.reason_code)
+        return None
     return tuple(_prompt(item) for item in found if isinstance(item, dict) and isinstance(item.get("name"), str))
 
 

@@ -1,6 +1,6 @@
 """What goes out with a call: the idempotency key where the operator put it, arguments as the declared dialect says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -41,7 +41,7 @@ def test_the_key_is_where_the_operator_said_and_the_same_when_it_is_sent_again(
     acme: Tenancy, houses: Callable[[], House], market: Market, era: str, place: KeyPlace
 ) -> None:
     name, offer = market.offer()
-    answers = iter([{"content": [], "isError": True}, {"content": []}])
+    answers: Iterator[dict[str, Any]] = iter([{"content": [], "isError": True}, {"content": []}])
     offer.answers["tools/call"] = lambda _params: next(answers)
     named = {} if place is KeyPlace.NONE else {"key_name": "Request-Key"}
     config = market.at(name, acme.id, era, classification=KEYED, key_place=place, **named)

@@ -11,10 +11,11 @@ from mcpcatalog.contracts import Arguments, typed
 from mcpcatalog.models import CatalogTool, McpServer
 from mcpcatalog.remote import AuthScheme, CatalogMode, ServerConfig
 from tests.factories import Tenancy
-from tests.integration.mcp.conftest import Doors, House, Market
+from tests.integration.mcp.conftest import Doors, House, Market, Web
 from tests.integration.mcp.offering import Offer
 from tests.integration.mcp.test_ladder import READ, ended, events
 from tests.spec.requirements import gate
+from toolsys import services as platform
 from toolsys.domain.states import OutcomeStatus
 from toolsys.tenancy import tenant_transaction
 
@@ -157,3 +158,39 @@ def test_a_refused_login_is_unavailable_and_hides_no_contract(
     assert called(acme, house, f"mcp.{name}b.docs_search", {"query": "x"})[0] is OutcomeStatus.UNAVAILABLE
     assert peer.sent("tools/call") == []
     assert len(house.provider.specs(acme.id)) == 2
+
+
+@gate("fixed.closed")
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        ("late_redirect", (OutcomeStatus.FAILED, "tool.egress_denied")),
+        ("big_json", (OutcomeStatus.FAILED, "tool.output_too_large")),
+        ("bomb", (OutcomeStatus.FAILED, "tool.egress_denied")),
+        ("hang", (OutcomeStatus.FAILED, "tool.timeout")),
+        ("late403", (OutcomeStatus.FAILED, "tool.permission")),
+        ("redirect", (OutcomeStatus.FAILED, "tool.egress_denied")),
+        ("same_origin", (OutcomeStatus.FAILED, "tool.egress_denied")),
+    ],
+)
+def test_what_the_wire_does_has_a_reason_and_is_sent_once(
+    acme: Tenancy, houses: Callable[[], House], web: Web, scenario: str, expected: tuple[OutcomeStatus, str]
+) -> None:
+    house = houses()
+    acme = house.offer(acme, replace(fixed(web.at(scenario)), tenant_id=acme.id, timeout_seconds=2))
+    before = len(web.app.seen)
+    assert called(acme, house, f"mcp.{scenario}.docs_search", {"query": "x"}) == expected
+    seen = [method for name, _, method, _ in web.app.seen[before:] if name == scenario]
+    assert seen.count("tools/call") <= 1
+    assert "tools/list" not in seen
+
+
+@gate("fixed.closed")
+def test_a_cancelled_call_sends_nothing_more(acme: Tenancy, houses: Callable[[], House], market: Market) -> None:
+    name, offer = searching(market)
+    house = houses()
+    acme = house.offer(acme, fixed(market.at(name, acme.id)))
+    (call,) = acme.propose((f"mcp.{name}.docs_search", {"query": "x"}))
+    platform.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id, runtime=acme.runtime)
+    assert ended(acme, house, call) == (OutcomeStatus.FAILED, "tool.cancelled")
+    assert offer.sent("tools/call") == []

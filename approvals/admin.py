@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
-from approvals import selectors, services
+from approvals import reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import inert
 from toolsys.console import ReadOnlyAdmin, chip, parsed_id
@@ -57,7 +57,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             services.decide(
                 tenant_id=shown.tenant_id, request_id=shown.pk, user=request.user, is_approval=choice == "approve",
                 note=request.POST.get("note", ""), digest=request.POST.get("digest", ""),
-                is_reauthenticated=request.user.check_password(request.POST.get("password", "")),
+                is_reauthenticated=reauthentication.is_confirmed(request.user, request.POST.get("password", "")),
             )  # fmt: skip
         except Problem as problem:
             again = selectors.decision_view(request.user, shown.pk)

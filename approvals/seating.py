@@ -39,6 +39,7 @@ class Ballot:
     digest: str
     seats: tuple[Seat, ...]
     is_weighty: bool
+    is_cancelled: bool
     counted: tuple[CountedVote, ...]
 
     @property
@@ -75,6 +76,7 @@ def open_checks(ballot: Ballot) -> list[Check]:
     return [
         Check("It is not decided yet.", is_pending, "approval.decided", f"It is {ballot.status}."),
         Check("There is time left to decide.", not ballot.is_expired, "approval.expired", "The time has run out."),
+        Check("The call is still wanted.", not ballot.is_cancelled, "approval.call_ended", "It was cancelled."),
     ]
 
 

@@ -40,7 +40,7 @@ class Sessions(_PagesOnly, SessionMiddleware): ...
 
 
 class Forms(_PagesOnly, CsrfViewMiddleware):
-    """Refuses posts without a token. Views of the API are exempt by themselves: nothing there trusts a cookie."""
+    """Refuses posts without a token. Views of the API are exempt: those that take a cookie ask for it themselves."""
 
 
 class People(_PagesOnly, AuthenticationMiddleware): ...

@@ -17,6 +17,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 urlpatterns = [
     path("healthz", healthz),
+    path("v1/", include("approvals.api")),
     path("metrics", metrics.view),
     path("v1/", include("toolsys.api.urls")),
     path("admin/", site.urls),

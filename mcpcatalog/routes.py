@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
+from mcpcatalog import metrics
 from mcpcatalog.models import ServerRoute
 from toolsys import database
 from toolsys.ports import Clock
@@ -66,6 +67,11 @@ class Routes:
 
         Transaction: its own.
         """
+        found = self._elsewhere(route)
+        metrics.ROUTED.labels("elsewhere" if found else "here").inc()
+        return found
+
+    def _elsewhere(self, route: Route) -> str:
         if route in self._held and self._clock.boottime() < self._live_until:
             return ""
         asked = (route.tenant_id, route.session_id, route.server_id, self.worker)

@@ -26,6 +26,7 @@ _ICONS: Final = {
     "succeeded": "✓", "completed": "✓", "approved": "✓", "consumed": "✓", "failed": "✗", "rejected": "✗", "denied": "⊘",
     "cancelled": "⊘", "voided": "⊘", "expired": "⊘", "unavailable": "✗", "uncertain": "?", "running": "▶",
     "waiting_for_approval": "‖", "pending": "‖", "enabled": "✓", "disabled": "⊘",
+    "new": "+", "written": "✓", "refused": "⊘", "exists": "=", "differs": "≠",
 }  # fmt: skip
 
 

@@ -107,6 +107,12 @@ def run(tenant_id: str, run_id: UUID) -> Run | None:
         return Run.objects.filter(pk=run_id).first()
 
 
+def pending_approvals(tenant_id: str, run_id: UUID) -> int:
+    """Return how many calls of a run wait for people."""
+    with tenant_transaction(tenant_id):
+        return Invocation.objects.filter(run_id=run_id, status=InvocationStatus.WAITING_FOR_APPROVAL).count()
+
+
 @dataclass(frozen=True, slots=True)
 class ArtifactView:
     """One adopted artifact. `storage_key` is for the store and for nobody else."""

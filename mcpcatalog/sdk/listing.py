@@ -6,12 +6,13 @@ declaration makes a usable tool is decided in `mcpcatalog.mapping`. Only `mcpcat
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
 from typing import Any, Final
 
 from mcp.shared.inbound import find_invalid_x_mcp_header
 
-from mcpcatalog.remote import ProtocolViolation, RejectedTool, RemoteTool, ResponseTooLarge
+from mcpcatalog.remote import ProtocolViolation, RejectedTool, RemoteTool, ResponseTooLarge, UpstreamError
 
 type Page = dict[str, Any]
 type PageAt = Callable[[str | None], Awaitable[Page]]
@@ -35,23 +36,16 @@ async def list_tools(
     """
     declared: list[Any] = []
     received = 0
-    cursor: str | None = None
-    seen: set[str] = set()
-    for _ in range(MAXIMUM_PAGES):
-        page = await page_at(cursor)
+    async for number, page in _pages(page_at):
         declared += _declarations(page)
         received += size_of(page)
         if received > MAXIMUM_BYTES:
             raise ResponseTooLarge(f"more than {MAXIMUM_BYTES} bytes of tools", effect="not_applied")
         if len(declared) > MAXIMUM_TOOLS:
             raise ProtocolViolation(f"more than {MAXIMUM_TOOLS} tools", effect="not_applied")
-        cursor = page.get("nextCursor")
-        if not isinstance(cursor, str) or not cursor:
-            return sorted_out(declared, checks_headers=checks_headers)
-        if cursor in seen:
-            raise ProtocolViolation("a cursor repeats", effect="not_applied")
-        seen.add(cursor)
-    raise ProtocolViolation(f"more than {MAXIMUM_PAGES} pages", effect="not_applied")
+        if number == MAXIMUM_PAGES and _goes_on(page):
+            raise ProtocolViolation(f"more than {MAXIMUM_PAGES} pages", effect="not_applied")
+    return sorted_out(declared, checks_headers=checks_headers)
 
 
 async def list_some(page_at: PageAt, key: str, maximum: int) -> tuple[list[Any], bool]:
@@ -61,23 +55,46 @@ async def list_some(page_at: PageAt, key: str, maximum: int) -> tuple[list[Any],
     """
     found: list[Any] = []
     received = 0
-    cursor: str | None = None
-    seen: set[str | None] = set()
-    while True:
-        page = await page_at(cursor)
+    async for number, page in _pages(page_at):
         entries = page.get(key)
         if not isinstance(entries, list):
             raise ProtocolViolation(f"{key} without a list", effect="not_applied")
         found += entries
         received += size_of(page)
-        seen.add(cursor)
-        cursor = page.get("nextCursor")
-        if not isinstance(cursor, str) or not cursor:
-            return found[:maximum], len(found) <= maximum
+        is_enough = len(found) >= maximum or received > MAXIMUM_BYTES or number >= MAXIMUM_PAGES
+        if is_enough and _goes_on(page):
+            return found[:maximum], False
+    return found[:maximum], len(found) <= maximum
+
+
+async def _pages(page_at: PageAt) -> AsyncIterator[tuple[int, Page]]:
+    """Yield the pages, counted from 1, until there is no cursor.
+
+    An empty cursor is one by the newest text, and the end for older servers: it is followed once.
+    """
+    cursor: str | None = None
+    last: Page | None = None
+    seen: set[str] = set()
+    for number in count(1):
+        try:
+            page = await page_at(cursor)
+        except UpstreamError:
+            if cursor == "":
+                return
+            raise
+        if cursor == "" and page == last:
+            return
+        yield number, page
+        last, cursor = page, page.get("nextCursor")
+        if not isinstance(cursor, str) or (not cursor and cursor in seen):
+            return
         if cursor in seen:
             raise ProtocolViolation("a cursor repeats", effect="not_applied")
-        if len(found) >= maximum or received > MAXIMUM_BYTES or len(seen) >= MAXIMUM_PAGES:
-            return found[:maximum], False
+        seen.add(cursor)
+
+
+def _goes_on(page: Page) -> bool:
+    return isinstance(page.get("nextCursor"), str) and page["nextCursor"] != ""
 
 
 def _declarations(page: Page) -> list[Any]:

@@ -34,7 +34,7 @@ def pages(ask: Ask, kind: Callable[..., Any]) -> listing.PageAt:
     """Return the way to one page of a list at a time."""
 
     async def page_at(cursor: str | None) -> dict[str, Any]:
-        return await ask(kind(params=mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None))
+        return await ask(kind(params=mcp_types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None))
 
     return page_at
 

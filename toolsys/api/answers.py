@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from toolsys.domain.skills import SkillSource
-from toolsys.domain.states import InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
+from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
 
 Schema = dict[str, Any]
 
@@ -44,7 +44,39 @@ PROBLEM: Final = _object({
     "request_id": TEXT, "retryable": FLAG,
     "errors": {"type": "array", "items": _object({"pointer": TEXT, "message": TEXT})},
 })  # fmt: skip
+APPROVAL: Final = _object({
+    "id": ID, "invocation_id": ID, "run_id": ID, "name": TEXT, "arguments": ANY_OBJECT, "side_effect": TEXT,
+    "risk": TEXT,
+    "status": {"type": "string", "enum": [status.value for status in ApprovalStatus]}, "verdict": TEXT,
+    "seats": {"type": "array", "items": TEXT}, "seats_left": {"type": "array", "items": TEXT}, "digest": TEXT,
+    "rejection_code": MAYBE_TEXT, "created_at": TIME, "expires_at": TIME, "decided_at": MAYBE_TIME,
+    "consume_by": MAYBE_TIME,
+})  # fmt: skip
+GRANT: Final = _object({
+    "id": ID, "request_id": ID, "name": TEXT, "agent_id": ID, "principal_id": MAYBE_ID,
+    "status": {"type": "string", "enum": ["proposed", "active", "spent", "revoked", "expired"]},
+    "conditions": {"type": "array", "items": ANY_OBJECT}, "seats": {"type": "array", "items": TEXT},
+    "maximum_uses": {"type": "integer"}, "uses": {"type": "integer"}, "note": TEXT, "created_at": TIME,
+    "expires_at": TIME, "activated_at": MAYBE_TIME, "revoked_at": MAYBE_TIME,
+})  # fmt: skip
+ACCESS: Final = _object({
+    "id": ID, "invocation_id": ID, "run_id": ID, "name": TEXT, "reason_code": TEXT,
+    "status": {"type": "string", "enum": ["open", "granted", "dismissed"]}, "note": TEXT, "answer": TEXT,
+    "created_at": TIME, "answered_at": MAYBE_TIME,
+})  # fmt: skip
+
+
+def _page(item: Schema) -> Schema:
+    return _object({"data": {"type": "array", "items": item}, "has_more": FLAG, "next_cursor": MAYBE_TEXT})
+
+
 ANSWERS: Final[dict[str, Schema]] = {
+    "Approval": APPROVAL,
+    "ApprovalPage": _page(APPROVAL),
+    "Grant": GRANT,
+    "GrantPage": _page(GRANT),
+    "Access": ACCESS,
+    "AccessPage": _page(ACCESS),
     "Artifact": _object({
         "id": ID, "invocation_id": ID, "run_id": ID, "media_type": TEXT, "size_bytes": {"type": "integer"},
         "sha256": TEXT, "trust": TEXT, "created_at": TIME,
@@ -86,6 +118,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         "id": ID, "session_id": ID, "status": {"type": "string", "enum": [status.value for status in RunStatus]},
         "manifest": {"type": ["array", "null"], "items": TEXT}, "deadline_at": TIME, "created_at": TIME,
         "ended_at": MAYBE_TIME, "correlation_id": TEXT, "failure_reason_code": MAYBE_TEXT,
+        "pending_approval_count": {"type": "integer"},
     }),
     "Session": _object({
         "id": ID, "agent": TEXT, "principal": TEXT, "profile": TEXT, "environment": TEXT, "tool_schema_sha256": TEXT,

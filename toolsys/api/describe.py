@@ -10,7 +10,16 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from pydantic import BaseModel
 
 from toolsys.api.answers import ANSWERS, PROBLEM
-from toolsys.api.schemas import RunRequest, SessionRequest, StepRequest
+from toolsys.api.schemas import (
+    AccessAnswer,
+    AccessQuestion,
+    ConfirmationRequest,
+    DecisionRequest,
+    GrantRequest,
+    RunRequest,
+    SessionRequest,
+    StepRequest,
+)
 
 FORMAT: Final = [
     OpenApiParameter("format", OpenApiTypes.STR, description="How tools are rendered", enum=["native", "mcp", "openai",
@@ -51,6 +60,23 @@ class BearerKey(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call
         return {"type": "http", "scheme": "bearer", "bearerFormat": "tsk_<prefix>_<secret>"}
 
 
+class KeyOrSession(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Tells the document what else than a key is taken."""
+
+    target_class = "toolsys.api.people.KeyOrPerson"
+    name = ["apiKey", "consoleSession"]
+
+    def get_security_definition(self, auto_schema: Any) -> list[dict[str, str]]:
+        return [
+            {"type": "http", "scheme": "bearer", "bearerFormat": "tsk_<prefix>_<secret>"},
+            {"type": "apiKey", "in": "cookie", "name": "sessionid"},
+        ]
+
+
+REQUESTS: Final[tuple[type[BaseModel], ...]] = (
+    SessionRequest, RunRequest, StepRequest, DecisionRequest, GrantRequest, ConfirmationRequest, AccessQuestion,
+    AccessAnswer,
+)  # fmt: skip
 _REFERENCE: Final = "#/components/schemas/{model}"
 _PROBLEMS: Final = (400, 401, 404, 409, 413, 415, 422, 503)
 
@@ -94,7 +120,7 @@ def _named(name: str) -> dict[str, str]:
 def components() -> dict[str, Any]:
     """Return every schema by its name: what is answered, and what the pydantic models take."""
     found: dict[str, Any] = {**ANSWERS, "Problem": PROBLEM}
-    for model in (SessionRequest, RunRequest, StepRequest):
+    for model in REQUESTS:
         schema = model.model_json_schema(ref_template=_REFERENCE)
         found |= {**schema.pop("$defs", {}), model.__name__: schema}
     return found

@@ -1,10 +1,13 @@
 """The bodies that runtimes send: their shapes and bounds. Unknown fields are refused, with a pointer to each."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
+from toolsys.domain.rejections import Rejection
+from toolsys.domain.seats import Seat
 from toolsys.domain.trust import TrustLevel
 from toolsys.problems import FieldError, Problem
 
@@ -60,6 +63,42 @@ class StepRequest(_Body):
     calls: tuple[CallRequest, ...] = Field(min_length=1, max_length=MAXIMUM_CALLS)
     context_trust: tuple[TrustLevel, ...] = Field((), max_length=64)
     correlation_id: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")] = ""
+
+
+Note = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
+
+
+class DecisionRequest(_Body):
+    decision: Literal["approve", "reject", "withdraw"]
+    digest: str = Field("", max_length=64, description="What was looked at; needed for all but `withdraw`")
+    note: Note = ""
+    seat: Seat | None = Field(None, description="The seat to take; absent: the first free one of yours")
+    reject_code: Rejection | None = Field(None, description="What the agent is told; only with `reject`")
+    password: str = Field("", max_length=1_000, description="Your password again; approving high risk takes it")
+
+
+class GrantRequest(_Body):
+    request_id: UUID = Field(description="The held call that the grant is drawn from")
+    conditions: tuple[dict[str, Any], ...] = Field(min_length=1, max_length=20)
+    maximum_uses: int = Field(ge=1, le=1_000, strict=True)
+    expires_seconds: float = Field(ge=60, le=30 * 24 * 3600, strict=True)
+    note: Note
+    is_for_principal: bool = Field(default=True, strict=True)
+
+
+class ConfirmationRequest(_Body):
+    note: Note = ""
+    seat: Seat | None = None
+    password: str = Field("", max_length=1_000)
+
+
+class AccessQuestion(_Body):
+    note: Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")] = ""
+
+
+class AccessAnswer(_Body):
+    is_granted: bool = Field(strict=True)
+    answer: Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")] = ""
 
 
 def read[T: _Body](kind: type[T], value: Any) -> T:

@@ -59,7 +59,7 @@ class Run(ApiView):
         found = selectors.run(self.caller.tenant_id, run_id)
         if found is None:
             raise Problem("request.not_found")
-        return answer(render.run(found))
+        return answer(render.run(found, selectors.pending_approvals(self.caller.tenant_id, run_id)))
 
 
 class EndRun(ApiView):
@@ -73,4 +73,4 @@ class EndRun(ApiView):
         ended = services.end_run(
             tenant_id=self.caller.tenant_id, run_id=run_id, cancel=self.cancels, runtime=self.house.runtime
         )
-        return answer(render.run(ended))
+        return answer(render.run(ended, selectors.pending_approvals(self.caller.tenant_id, run_id)))

@@ -169,6 +169,7 @@ _ROWS: Final = (
     _problem("approval.changed", 409, "This request changed. Look at it again.", "DESIGN §5"),
     _problem("approval.decided", 409, "This request is already decided.", "DESIGN §5"),
     _problem("approval.expired", 409, "This request has expired.", "DESIGN §5"),
+    _problem("approval.call_ended", 409, "The call was cancelled; there is nothing to decide.", "issue 5 races"),
     _problem("approval.own_call", 403, "Whoever proposed a call cannot decide it.", "DESIGN §5 four eyes"),
     _problem("approval.own_key", 403, "Whoever owns the key that proposed a call cannot decide it.",
              "DESIGN §5 four eyes"),

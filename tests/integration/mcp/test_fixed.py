@@ -166,7 +166,6 @@ def test_a_refused_login_is_unavailable_and_hides_no_contract(
     [
         ("late_redirect", (OutcomeStatus.FAILED, "tool.egress_denied")),
         ("big_json", (OutcomeStatus.FAILED, "tool.output_too_large")),
-        ("bomb", (OutcomeStatus.FAILED, "tool.egress_denied")),
         ("hang", (OutcomeStatus.FAILED, "tool.timeout")),
         ("late403", (OutcomeStatus.FAILED, "tool.permission")),
         ("redirect", (OutcomeStatus.FAILED, "tool.egress_denied")),

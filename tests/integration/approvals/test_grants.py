@@ -1,0 +1,250 @@
+"""Standing grants: what they bind, who makes them, the last use, and their end between intent and watermark."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connections
+
+from approvals import grants, policy_selectors
+from approvals.models import GrantConfirmation
+from tests.effects import EffectServer
+from tests.factories import Tenancy
+from tests.integration.approvals.desk import ADMIN, CLIENT, EXPERT, WRITE, as_owner, ask_for, hold, own_key, person
+from tests.races.moments import at
+from tests.spec.requirements import gate
+from toolsys import services
+from toolsys.domain.calls import Disposition, Progress
+from toolsys.models import GrantUse, Membership, PolicyDecision, StandingGrant
+from toolsys.ports import Runtime
+from toolsys.problems import Problem
+from toolsys.tenancy import tenant_transaction
+
+LINE_X = [{"pointer": "/line", "operator": "eq", "value": "x"}]
+
+
+def proposed(acme: Tenancy, **changes: Any) -> StandingGrant:
+    given = {
+        "tenant_id": acme.id, "user": person(acme, ADMIN), "conditions": LINE_X, "maximum_uses": 2,
+        "expires_seconds": 3600.0, "note": "the nightly line",
+    }  # fmt: skip
+    return grants.propose_grant(**{"request_id": hold(acme).request.id, **given, **changes})
+
+
+def confirmed(acme: Tenancy, grant: StandingGrant, user: Any = None, **changes: Any) -> StandingGrant:
+    given = {"tenant_id": acme.id, "grant_id": grant.id, "user": user or person(acme, EXPERT)}
+    return grants.confirm_grant(**{**given, "is_reauthenticated": True, **changes})
+
+
+def granted(acme: Tenancy, **changes: Any) -> StandingGrant:
+    return confirmed(acme, proposed(acme, **changes))
+
+
+def call(acme: Tenancy, line: str = "x", **changes: Any) -> Disposition:
+    return acme.propose((WRITE, {"line": line}), **changes)[0]
+
+
+def uses(acme: Tenancy, grant: StandingGrant) -> tuple[int, int]:
+    with tenant_transaction(acme.id):
+        kept = GrantUse.objects.filter(grant=grant).count()
+        return StandingGrant.objects.get(pk=grant.pk).uses, kept
+
+
+def refusal(deed: Callable[[], object]) -> str:
+    with pytest.raises(Problem) as problem:
+        deed()
+    return problem.value.reason_code
+
+
+@gate("grants.use")
+def test_a_grant_stands_in_for_people_so_many_times_and_each_use_is_recorded(acme: Tenancy, worker: Runtime) -> None:
+    grant = granted(acme)
+    with EffectServer() as effects:
+        for _ in range(2):
+            found = call(acme)
+            assert found.state is Progress.HANDED_OFF
+            acme.work(effects.installed_in(worker), found)
+        assert effects.lines() == ["x", "x"]
+    assert uses(acme, grant) == (2, 2)
+    assert call(acme).state is Progress.HELD
+    with tenant_transaction(acme.id):
+        decision = PolicyDecision.objects.filter(invocation_id=found.invocation_id).first()
+        assert decision is not None
+        assert (decision.verdict, decision.matched["grant"]) == ("require_expert_approval", str(grant.id))
+
+
+@gate("grants.bounds")
+@pytest.mark.parametrize("what", ["argument", "not comparable", "missing", "expired", "revoked", "proposed only"])
+def test_what_a_grant_does_not_say_is_held(acme: Tenancy, what: str) -> None:
+    conditions = [{"pointer": "/line", "operator": "gt", "value": 5}] if what == "not comparable" else LINE_X
+    conditions = [{"pointer": "/other", "operator": "eq", "value": "x"}] if what == "missing" else conditions
+    grant = proposed(acme, conditions=conditions)
+    if what != "proposed only":
+        confirmed(acme, grant)
+    if what == "expired":
+        as_owner(acme, "UPDATE standing_grants SET expires_at = clock_timestamp() WHERE id = %s", grant.id)
+    if what == "revoked":
+        grants.revoke_grant(tenant_id=acme.id, grant_id=grant.id, user=person(acme, CLIENT))
+    assert call(acme, "y" if what == "argument" else "x").state is Progress.HELD
+    assert uses(acme, grant) == (0, 0)
+
+
+@gate("grants.bounds")
+def test_a_grant_is_for_its_principal_its_agent_and_its_tenant(acme: Tenancy, globex: Tenancy) -> None:
+    grant = granted(acme)
+    assert call(globex).state is Progress.HELD
+    as_owner(acme, "UPDATE standing_grants SET principal_id = NULL WHERE id = %s", grant.id)
+    assert call(acme).state is Progress.HANDED_OFF
+
+
+@gate("grants.four_eyes")
+def test_a_grant_takes_two_people_and_neither_key_nor_rule_of_theirs(acme: Tenancy) -> None:
+    proposer, owner = person(acme, EXPERT), person(acme, EXPERT)
+    grant = proposed(acme, user=proposer)
+    own_key(acme, owner)
+    assert refusal(lambda: confirmed(acme, grant, proposer)) == "approval.own_call"
+    assert refusal(lambda: confirmed(acme, grant, owner)) == "approval.own_key"
+    assert refusal(lambda: confirmed(acme, grant, person(acme, CLIENT))) == "auth.forbidden"
+    assert refusal(lambda: confirmed(acme, grant, is_reauthenticated=False)) == "approval.password_needed"
+    assert confirmed(acme, grant).activated_at is not None
+    assert refusal(lambda: confirmed(acme, grant)) == "grant.not_open"
+
+
+@gate("grants.four_eyes")
+def test_a_grant_takes_as_many_people_as_its_call_has_seats(acme: Tenancy) -> None:
+    ask_for(acme, "expert", "client")
+    grant = proposed(acme)
+    first = confirmed(acme, grant)
+    assert first.activated_at is None
+    assert call(acme).state is Progress.HELD
+    assert confirmed(acme, grant, person(acme, CLIENT)).activated_at is not None
+    assert call(acme).state is Progress.HANDED_OFF
+    with tenant_transaction(acme.id):
+        assert GrantConfirmation.objects.filter(grant=grant).count() == 2
+
+
+@gate("grants.four_eyes")
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"maximum_uses": 0}, "request.invalid"), ({"maximum_uses": 1001}, "request.invalid"),
+        ({"expires_seconds": 1.0}, "request.invalid"), ({"expires_seconds": 1e9}, "request.invalid"),
+        ({"note": " "}, "request.invalid"), ({"conditions": []}, "request.invalid"),
+        ({"conditions": [{"pointer": "/line", "operator": "matches", "value": "("}]}, "request.invalid"),
+    ],
+    ids=["no use", "too many", "too short", "too long", "no reason", "no condition", "no expression"],
+)  # fmt: skip
+def test_an_unbounded_grant_is_not_made(acme: Tenancy, changes: dict[str, Any], code: str) -> None:
+    assert refusal(lambda: proposed(acme, **changes)) == code
+
+
+def test_who_has_no_part_in_approvals_makes_no_grant(acme: Tenancy) -> None:
+    assert refusal(lambda: proposed(acme, user=person(acme))) == "auth.forbidden"
+
+
+@gate("grants.bounds")
+def test_a_rule_that_asks_for_another_seat_is_not_satisfied_by_an_older_grant(acme: Tenancy, worker: Runtime) -> None:
+    grant = granted(acme)
+    waiting = call(acme)
+    ask_for(acme, "expert", "client")
+    assert call(acme).state is Progress.HELD
+    with EffectServer() as effects:
+        (ended,) = acme.work(effects.installed_in(worker), waiting)
+        assert (ended.reason_code, effects.lines()) == ("policy.approval.grant_ended", [])
+    assert uses(acme, grant) == (1, 1)
+
+
+@gate("grants.end")
+@pytest.mark.parametrize("moment", ["before_claim", "after_claim", "before_watermark"])
+@pytest.mark.parametrize("end", ["revoked", "confirmer leaves"])
+def test_a_grant_that_ends_before_the_watermark_lets_nothing_out(
+    acme: Tenancy, worker: Runtime, end: str, moment: str
+) -> None:
+    expert = person(acme, EXPERT)
+    grant = confirmed(acme, proposed(acme), expert)
+    waiting = call(acme)
+
+    def ends() -> None:
+        if end == "revoked":
+            grants.revoke_grant(tenant_id=acme.id, grant_id=grant.id, user=person(acme, ADMIN))
+        else:
+            with tenant_transaction(acme.id):
+                Membership.objects.filter(user=expert).delete()
+
+    with EffectServer() as effects:
+        (ended,) = acme.work(at(effects.installed_in(worker), moment, ends), waiting)
+        assert (ended.reason_code, effects.lines()) == ("policy.approval.grant_ended", [])
+
+
+@gate("grants.last_use")
+def test_of_calls_at_once_only_one_takes_the_last_use(acme: Tenancy) -> None:
+    grant = granted(acme, maximum_uses=1)
+    submissions = [acme.submission((WRITE, {"line": "x"})) for _ in range(4)]
+    barrier, found = threading.Barrier(len(submissions)), []
+
+    def propose(submission: Any) -> None:
+        barrier.wait(20)
+        try:
+            found.append(services.propose_step(submission, acme.runtime)[0].state)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=propose, args=(each,)) for each in submissions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(found) == [Progress.HANDED_OFF, Progress.HELD, Progress.HELD, Progress.HELD]
+    assert uses(acme, grant) == (1, 1)
+
+
+@gate("grants.last_use")
+@pytest.mark.parametrize("between", ["last use taken", "revoked"])
+def test_what_happens_to_a_grant_between_judging_and_intent_is_seen(acme: Tenancy, between: str) -> None:
+    """The read said that it could be used; the intent's own lock says that it cannot, and people are asked."""
+    grant, admin = granted(acme, maximum_uses=1), person(acme, ADMIN)
+
+    def meanwhile() -> None:
+        if between == "revoked":
+            grants.revoke_grant(tenant_id=acme.id, grant_id=grant.id, user=admin)
+        else:
+            assert acme.propose((WRITE, {"line": "x"}))[0].state is Progress.HANDED_OFF
+
+    own = replace(acme, runtime=at(acme.runtime, "before_intent", meanwhile), _steps=[500])
+    assert call(own).state is Progress.HELD
+    assert uses(acme, grant) == ((0, 0) if between == "revoked" else (1, 1))
+
+
+@gate("grants.unreadable")
+def test_grants_that_cannot_be_read_leave_the_call_to_people(acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> None:
+    grant = granted(acme)
+    as_owner(acme, "UPDATE standing_grants SET conditions = '[{\"no\": 1}]' WHERE id = %s", grant.id)
+    assert call(acme).state is Progress.HELD
+
+    def broken(*_: object, **__: object) -> Any:
+        raise DatabaseError("gone")
+
+    monkeypatch.setattr(policy_selectors.database, "call", broken)
+    assert policy_selectors.usable_grants(acme.id, [grant.id], None) == frozenset()
+    with pytest.raises(DatabaseError):
+        policy_selectors.usable_grants(acme.id, [grant.id], grant.id)
+
+
+@gate("grants.use")
+def test_a_call_that_is_known_takes_no_second_use(acme: Tenancy) -> None:
+    grant = granted(acme)
+    submission = acme.submission((WRITE, {"line": "x"}))
+    first = services.propose_step(submission, acme.runtime)
+    again = services.propose_step(submission, acme.runtime)
+    assert first[0].invocation_id == again[0].invocation_id
+    assert uses(acme, grant) == (1, 1)
+
+
+@gate("grants.bounds")
+def test_what_a_grant_says_cannot_be_changed(acme: Tenancy) -> None:
+    grant = granted(acme)
+    for change in ({"maximum_uses": 99}, {"conditions": []}, {"tool_name": "demo.echo"}, {"seats": []}):
+        with pytest.raises(DatabaseError, match="permission denied"), tenant_transaction(acme.id):
+            StandingGrant.objects.filter(pk=grant.pk).update(**change)

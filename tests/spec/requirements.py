@@ -227,6 +227,7 @@ _OUTPUT: Final = (
     Requirement(
         "mcp.conformance", "issue 4", "The official client scenarios that apply pass; the others have reasons."
     ),
+    Requirement("mcp.injection", "issue 4", "What a server orders stays labelled data, and changes no policy."),
     Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
     Requirement(
         "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."

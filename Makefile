@@ -2,7 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-mcp bench-values crash crash-ci reliability egress hostile conformance catalogs model \
+.PHONY: help up test demo bench bench-decisions bench-mcp bench-values crash crash-ci reliability egress hostile conformance \
+  catalogs model policy-check \
   properties sabotage races soak pages lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -27,6 +28,8 @@ help:
 	  'make bench-mcp   measure MCP in a worker against the bare SDK' \
 	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make properties  the property tests with eight times as many examples' \
+	  'make policy-check  every proof of policy and approvals' \
+	  'make bench-decisions  measure from a decision to the worker that goes on with the call' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
 	  'make races       races, zombies and lost servers in their long form (ARGUMENTS="-k zombies")' \
@@ -98,6 +101,14 @@ properties:
 	@sh config/environment.sh tests/requirements.lock
 	@TOOLSYS_PROPERTIES=all; export TOOLSYS_PROPERTIES; \
 	  exec $(PYTHON_IN_VENV) -m pytest tests/property -n 0 $(ARGUMENTS)
+
+policy-check:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.policycheck $(ARGUMENTS)
+
+bench-decisions:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) tests/bench/decisions.py
 
 model:
 	@sh config/environment.sh tests/requirements.lock

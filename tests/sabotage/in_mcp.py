@@ -40,7 +40,7 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     defect(
         "404 is a lost session", "without a session a 404 means that there is no such method", ERRORS,
         "    if record.has_session:\n", "    if True:\n",
-        FAULTS + "test_b23_a_404_without_a_session_means_no_such_method", HOSTILE,
+        FAULTS + "test_b23_a_404_without_a_session_is_a_method_that_is_not_there", HOSTILE,
     ),
     defect(
         "503 asks for no patience", "Retry-After of a 503 is kept", ERRORS,
@@ -80,7 +80,7 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     defect(
         "child outlives its worker", "a child dies with its worker", SDK + "launch.py",
         "_prctl(PR_SET_PDEATHSIG, END_NOW)", "pass",
-        STDIO + "test_a_child_dies_with_its_worker",
+        STDIO + "test_a_killed_worker_leaves_nothing_of_its_servers",
     ),
     defect(
         "secret said back", "a connection's own secrets are taken out of what comes back", CONNECTION,

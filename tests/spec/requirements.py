@@ -227,6 +227,7 @@ _OUTPUT: Final = (
     Requirement(
         "mcp.conformance", "issue 4", "The official client scenarios that apply pass; the others have reasons."
     ),
+    Requirement("mcp.injection", "issue 4", "What a server orders stays labelled data, and changes no policy."),
     Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
     Requirement(
         "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."
@@ -241,6 +242,21 @@ _OUTPUT: Final = (
     Requirement("resources.advertised", "TS MCP resources", "A URI is read only where the server advertises it."),
     Requirement("resources.read", "TS MCP resources", "A resource comes back as enveloped, untrusted content."),
     Requirement("resources.bounded", "TS MCP resources", "A list of resources is bounded and says what is missing."),
+    Requirement("skills.of_mcp", "TS MCP prompts", "Prompts are read-only, untrusted skills and in no prefix."),
+    Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
+    Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),
+    Requirement("docs.beneath", "XP", "The docs server opens nothing outside of its folder."),
+    Requirement("docs.bounded", "XP", "The docs server's reading, asking and answering are bounded."),
+    Requirement("docs.authenticated", "XP", "The docs server tells nothing to who has no token, and logs none."),
+    Requirement("docs.boundary", "XP", "A call crosses processes to its outcome, and each failure has its reason."),
+    Requirement("declined.negotiation", "TS MCP resources", "Sampling, roots and elicitation are declined."),
+    Requirement("declined.input", "DESIGN §7", "input_required is no answer, and nothing is sent a second time."),
+    Requirement("declined.tasks", "issue 4", "A tool that is callable only as a task is not offered."),
+    Requirement("results.any_json", "issue 4", "Structured content is any JSON; no content is said to be none."),
+    Requirement("results.artifacts", "issue 4", "Images, audio and blobs are artifacts; links are not followed."),
+    Requirement("hostile.enveloped", "issue 4", "A server's words stay labelled and enveloped, and change no policy."),
+    Requirement("key.passed", "DESIGN §7", "The idempotency key is passed where it is configured, never guessed."),
+    Requirement("dialects.honoured", "DESIGN §1", "The declared dialect is honoured, and open objects are closed."),
     Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),

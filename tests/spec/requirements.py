@@ -299,6 +299,26 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement(
+        "decision.shown", "notes console §2.1", "The page says what a call does, why it is held and what is new."
+    ),
+    Requirement("decision.seats", "DESIGN §5 seats", "Each seat shows who sits in it; the last one decides."),
+    Requirement("decision.withdraw", "issue 5 Approvals", "A vote is taken back on the page, until its use."),
+    Requirement("decision.reject_code", "issue 5 Approvals", "A rejection carries a code that the agent is told."),
+    Requirement("decision.password", "issue 5 Approvals", "High risk takes the password; guessing ends the session."),
+    Requirement(
+        "decision.several", "issue 5 Approvals", "Several requests are shown in full and decided by themselves."
+    ),
+    Requirement("console.get", "issue 5 Approvals", "Nothing acts on GET."),
+    Requirement("inbox.queries", "issue 5 Figures", "The inbox asks a fixed number of queries, however many wait."),
+    Requirement(
+        "decision.browser", "issue 5 Prove", "Experts and clients decide in a browser: keys, 360 px, no scripts."
+    ),
+    Requirement("outbox.pages", "issue 5 Outbox", "Endpoints and deliveries are pages; a secret is shown once."),
+    Requirement(
+        "console.grants", "DESIGN §5 grants", "A grant is proposed, confirmed by others and revoked on its page."
+    ),
+    Requirement("console.access", "issue 5 Approvals", "A tenant's admin answers requests for access on a page."),
     Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
     Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
     Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),

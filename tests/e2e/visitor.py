@@ -106,7 +106,7 @@ class Visitor:
 _OVERFLOW = """() => [...document.querySelectorAll('body *')].filter(each => {
   const box = each.getBoundingClientRect();
   const isSeen = box.width > 1 && box.height > 1 && getComputedStyle(each).visibility !== 'hidden';
-  const right = box.left + Math.max(box.width, each.scrollWidth);
+  const right = box.left + (each.matches('input, textarea') ? box.width : Math.max(box.width, each.scrollWidth));
   return isSeen && !each.closest('.results, .bounded, svg') && right > document.documentElement.clientWidth + 1;
 }).slice(0, 5).map(each => `${each.tagName}.${each.className}: ${each.textContent.trim().slice(0, 60)}`)"""
 

@@ -120,6 +120,9 @@ def test_a_message_is_written_with_its_fact_or_not_at_all(acme: Tenancy, globex:
         with tenant_transaction(acme.id):
             _emit(acme, "approval.requested", "x:1")
     assert len(deliveries(acme)) == 1
+    with tenant_transaction(acme.id):
+        _emit(acme, "approval.expired", "x:2")
+    assert len(deliveries(acme)) == 1, "nobody asked to be told of it"
     hold(globex)
     acme.propose(("demo.echo", {"text": "x"}))
     assert (len(deliveries(acme)), deliveries(globex)) == (1, [])

@@ -188,11 +188,16 @@ class McpProvider:
     _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
 
     def specs(self, tenant_id: str) -> list[ToolSpec]:
-        return [
-            mapping.spec_of(state.config, tool, state.catalog_hash)
+        states = [
+            state
             for state in selectors.enabled_servers(tenant_id, self.commands)
             if state.catalog_hash and not state.has_refused_login
-            for tool in selectors.generation(tenant_id, state.config.server_id, state.catalog_hash)
+        ]
+        offered = selectors.generations(tenant_id, {state.config.server_id: state.catalog_hash for state in states})
+        return [
+            mapping.spec_of(state.config, tool, state.catalog_hash)
+            for state in states
+            for tool in offered[state.config.server_id]
         ]
 
     def refresh_keys(self, tenant_id: str) -> list[str]:

@@ -144,6 +144,8 @@ SECURE_HSTS_SECONDS = 0 if IS_PLAIN_HTTP else 31_536_000
 SECURE_PROXY_SSL_HEADER = None if IS_PLAIN_HTTP else ("HTTP_X_FORWARDED_PROTO", "https")
 
 MAILERS: dict[str, dict[str, Any]] = {}
+# Mail is optional: without a host the outbox offers webhooks only, which is no fault to warn of at each start.
+SILENCED_SYSTEM_CHECKS = ["mail.W001"]
 if ENV.email_host:
     MAILERS["default"] = {
         "BACKEND": "django.core.mail.backends.smtp.EmailBackend",

@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 
 KIND: Final = "import"
 SEALED_SECONDS: Final = 1_800
-_CHIPS: Final = {
-    "new": "pending",
-    "written": "succeeded",
-    "refused": "denied",
-    "exists": "completed",
-    "differs": "pending",
-}
 
 
 def answer(pages: "McpServerAdmin", request: HttpRequest) -> HttpResponse:
@@ -67,7 +60,7 @@ def _show(
     allows_hosts: bool = False,
 ) -> HttpResponse:  # fmt: skip
     context: dict[str, Any] = {
-        "lines": [(each, chip(_CHIPS[each.state])) for each in planned], "sealed": sealed, "allows_hosts": allows_hosts,
+        "lines": [(each, chip(each.state)) for each in planned], "sealed": sealed, "allows_hosts": allows_hosts,
         "new": sum(each.state == "new" for each in planned), "is_plan": bool(sealed),
         "hosts": sorted({each.host for each in planned if each.host and each.state == "new"}),
     }  # fmt: skip

@@ -1,0 +1,107 @@
+"""Defects of the MCP adapter: what a server says is believed, or what it does has no bound."""
+
+from typing import Final
+
+from tests.sabotage.defect import Defect, defect
+
+SDK: Final = "mcpcatalog/sdk/"
+MESSAGES, ERRORS, CONNECTION = SDK + "messages.py", SDK + "errors.py", SDK + "connection.py"
+READ: Final = "tests/unit/test_mcp_messages.py::"
+FAULTS: Final = "tests/integration/mcp/test_reported_faults.py::"
+HOSTILE: Final = "tests/hostile/test_table.py::test_each_misbehaviour_has_its_outcome"
+LADDER: Final = "tests/integration/mcp/test_ladder.py::"
+STDIO: Final = "tests/integration/mcp/test_stdio.py::"
+
+MCP_DEFECTS: Final[tuple[Defect, ...]] = (
+    defect(
+        "answer of another call", "an answer is a call's own only by its identifier", MESSAGES,
+        'if identifier is not None and is_answer and str(found.get("id")) != str(identifier):', "if False:",
+        READ + "test_an_answer_is_ours_by_its_identifier",
+        READ + "test_b31_any_cutting_of_a_stream_gives_the_same_messages", HOSTILE,
+    ),
+    defect(
+        "answer before the request", "what was read ahead is no answer to the next request", "toolsys/dialling.py",
+        'if info == "is_readable" and self._has_surplus():', "if False:", HOSTILE,
+    ),
+    defect(
+        "lone surrogate loses the answer", "no character loses an answer", MESSAGES,
+        "        found = _read_by_hand(data)\n", '        raise Unreadable("unreadable") from None\n',
+        READ + "test_a_lone_surrogate_is_replaced_and_nothing_else_is_changed", HOSTILE,
+    ),
+    defect(
+        "flood without bound", "more messages than anybody asked for end the call", SDK + "wire.py",
+        "MAXIMUM_STRAYS: Final = 1_000\n", "MAXIMUM_STRAYS: Final = 1_000_000\n",
+        FAULTS + "test_b29_strays_are_ignored_up_to_a_thousand",
+    ),
+    defect(
+        "codes of a server believed", "what a server says of time is not believed", ERRORS,
+        "if error.code == REQUEST_TIMEOUT and not record.has_answer:", "if error.code == REQUEST_TIMEOUT:", HOSTILE,
+    ),
+    defect(
+        "404 is a lost session", "without a session a 404 means that there is no such method", ERRORS,
+        "    if record.has_session:\n", "    if True:\n",
+        FAULTS + "test_b23_a_404_without_a_session_is_a_method_that_is_not_there", HOSTILE,
+    ),
+    defect(
+        "503 asks for no patience", "Retry-After of a 503 is kept", ERRORS,
+        'remote.ServerUnreachable(f"status {record.status}", retry_after_seconds=_wait(record))',
+        'remote.ServerUnreachable(f"status {record.status}")', HOSTILE,
+    ),
+    defect(
+        "listing felt by somebody", "what goes wrong while listing was felt by nobody", CONNECTION,
+        '            error.effect = "not_applied"\n', '            error.effect = "unknown"\n', HOSTILE,
+    ),
+    defect(
+        "empty cursor is the end", "an empty cursor is followed once", SDK + "listing.py",
+        "or (not cursor and cursor in seen):", "or not cursor:",
+        FAULTS + "test_b27_an_empty_cursor_is_followed_once",
+    ),
+    defect(
+        "ladder without end", "one login anew for a session and a server", "mcpcatalog/services.py",
+        "filter(pk=row.pk, reauthenticated_at=None, unavailable_at=None)", "filter(pk=row.pk)",
+        LADDER + "test_one_login_anew_one_more_try_then_never_again",
+        LADDER + "test_what_one_worker_spent_another_does_not_have",
+    ),
+    defect(
+        "refused write sent again", "a 401 after the watermark proves nothing", "mcpcatalog/results.py",
+        "if not has_renewed or recovery.recover(declared, effect_sent=was_sent) is RecoveryAction.UNCERTAIN:",
+        "if not has_renewed:", LADDER + "test_a_non_idempotent_call_is_uncertain_and_not_sent_again",
+    ),
+    defect(
+        "error is proof", "only effect_status not_applied proves that nothing was applied", "mcpcatalog/results.py",
+        'if result.effect != "not_applied" and not may_be_repeated(classification):', "if False:",
+        "tests/unit/test_mcp_results.py::test_an_error_without_proof_is_an_unknown_outcome",
+    ),
+    defect(
+        "environment inherited", "a child gets nothing of the worker's environment", SDK + "stdio.py",
+        'return {"PATH": SEARCH_PATH,', 'return {**os.environ, "PATH": SEARCH_PATH,',
+        STDIO + "test_the_environment_is_constructed_and_the_credential_is_its_one_variable",
+    ),
+    defect(
+        "child outlives its worker", "a child dies with its worker", SDK + "launch.py",
+        "_prctl(PR_SET_PDEATHSIG, END_NOW)", "pass",
+        STDIO + "test_a_killed_worker_leaves_nothing_of_its_servers",
+    ),
+    defect(
+        "secret said back", "a connection's own secrets are taken out of what comes back", CONNECTION,
+        "scrubbed(task.result(), self._secrets)", "task.result()",
+        "tests/integration/mcp/test_secrets.py::test_no_secret_of_an_http_server_is_left_anywhere",
+        "tests/integration/mcp/test_secrets.py::test_a_child_that_echoes_its_environment_gives_no_secret_away",
+    ),
+    defect(
+        "withdrawn tool is called", "a reconnection calls nothing that is no longer the pin", "mcpcatalog/tool.py",
+        "if declared.get(self.remote_name) != self.declaration_hash:", "if False:",
+        "tests/integration/mcp/test_reconnection.py"
+        "::test_a_reconnection_calls_nothing_that_is_no_longer_what_was_pinned",
+    ),
+    defect(
+        "one of two names kept", "names that normalize to one are both dropped", "mcpcatalog/mapping.py",
+        "sorted((tool for tool in usable if tool.name not in clashing), key=", "sorted(usable, key=",
+        "tests/unit/test_mcp_mapping.py::test_names_that_normalize_to_one_are_both_dropped",
+    ),
+    defect(
+        "header names Authorization", "a header scheme may not name Authorization", "mcpcatalog/validators.py",
+        'elif server.auth_scheme is AuthScheme.HEADER and name.lower() == "authorization":', "elif False:",
+        "tests/unit/test_mcp_validators.py::test_each_rule_names_its_field",
+    ),
+)  # fmt: skip

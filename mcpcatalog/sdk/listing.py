@@ -131,6 +131,9 @@ def _defect(item: Any, checks_headers: bool) -> str | None:
         return f"a name longer than {MAXIMUM_NAME}"
     if not isinstance(item.get("inputSchema"), dict):
         return "no inputSchema"
+    execution = item.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        return "runs as a task only"
     if size_of(item) > MAXIMUM_DECLARATION_BYTES:
         return f"a declaration of more than {MAXIMUM_DECLARATION_BYTES} bytes"
     # The 2026-07-28 revision obliges clients to drop these: they choose which arguments become headers.

@@ -2,7 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-mcp bench-values crash crash-ci reliability egress hostile conformance catalogs model \
+.PHONY: help up test demo bench bench-decisions bench-inbox bench-mcp bench-values crash crash-ci reliability egress \
+  hostile conformance catalogs model policy-check \
   properties sabotage races soak pages lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -24,9 +25,12 @@ help:
 	  'make hostile     play every way that an MCP server can misbehave, and a thousand calls over all of them' \
 	  'make conformance  play the official client scenarios of MCP against the adapter' \
 	  'make catalogs    record what the installed MCP servers declare into .data/catalogs' \
+	  'make bench-inbox measure the inbox with 5,000 open requests' \
 	  'make bench-mcp   measure MCP in a worker against the bare SDK' \
 	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make properties  the property tests with eight times as many examples' \
+	  'make policy-check  every proof of policy and approvals' \
+	  'make bench-decisions  measure from a decision to the worker that goes on with the call' \
 	  'make model       search thousands of interleavings over the pipeline (SEED=n plays one again)' \
 	  'make sabotage    plant defects in a copy of the tree and see the named tests turn red' \
 	  'make races       races, zombies and lost servers in their long form (ARGUMENTS="-k zombies")' \
@@ -86,6 +90,10 @@ catalogs:
 	@sh tests/npm/install.sh || true
 	@exec $(PYTHON_IN_VENV) -m tests.catalogs
 
+bench-inbox:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.bench.inbox
+
 bench-mcp:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.bench.adapter
@@ -98,6 +106,14 @@ properties:
 	@sh config/environment.sh tests/requirements.lock
 	@TOOLSYS_PROPERTIES=all; export TOOLSYS_PROPERTIES; \
 	  exec $(PYTHON_IN_VENV) -m pytest tests/property -n 0 $(ARGUMENTS)
+
+policy-check:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.policycheck $(ARGUMENTS)
+
+bench-decisions:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) tests/bench/decisions.py
 
 model:
 	@sh config/environment.sh tests/requirements.lock

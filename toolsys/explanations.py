@@ -124,7 +124,7 @@ def _normalized(record: _Record) -> tuple[str, str]:
 def _judged(record: _Record) -> tuple[str, str]:
     row = record.row
     saw = f"{row.side_effect}, risk {row.risk}, {row.idempotency_class}, origin trust {row.origin_trust}"
-    return saw, "; then ".join(map(_said_of, record.decisions)) or "no decision was recorded"
+    return saw, "; then ".join(dict.fromkeys(map(_said_of, record.decisions))) or "no decision was recorded"
 
 
 def _said_of(decision: PolicyDecision) -> str:

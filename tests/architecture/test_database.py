@@ -13,6 +13,7 @@ from toolsys.sqlfunctions import FOLDER
 
 APPEND_ONLY = {
     "tool_events", "policy_decisions", "uncertain_resolutions", "policy_rules", "policy_rule_versions", "kill_switches",
+    "approval_votes", "grant_uses", "grant_confirmations",
     "notification_attempts",
 }  # fmt: skip
 pytestmark = pytest.mark.usefixtures("database")

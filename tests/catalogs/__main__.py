@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+import mcp_types
+
 from mcpcatalog.remote import AuthScheme, ServerConfig, StdioCommand, Transport
 from mcpcatalog.sdk import surfaces
 from mcpcatalog.sdk.connection import Timeouts
@@ -32,7 +34,7 @@ async def declared(real: Real, folder: Path) -> list[Any]:
     found: list[Any] = []
     try:
         connection = await pool.acquire(config, "s", nobody)
-        page_at = surfaces.pages(connection._listing, surfaces.mcp_types.ListToolsRequest)
+        page_at = surfaces.pages(connection._listing, mcp_types.ListToolsRequest)
         cursor: str | None = None
         while not found or cursor:
             page = await page_at(cursor)

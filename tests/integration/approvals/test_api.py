@@ -33,7 +33,7 @@ class Browser:
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         sent = {"x-csrftoken": self.token, **headers}
-        given = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
+        given: dict[str, Any] = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
         return self.client.generic(method, path, headers=sent, **given)
 
 
@@ -119,7 +119,7 @@ def test_a_cookie_alone_decides_nothing(desk: Desk, expert: Browser, headers: di
 
 @gate("approvals.api", "approvals.authorisation")
 def test_who_is_not_signed_in_or_deactivated_is_nobody(acme: Tenancy, desk: Desk, expert: Browser) -> None:
-    stranger = Client(raise_request_exception=False)
+    stranger: Any = Client(raise_request_exception=False)
     assert code(stranger.get(path_of(desk))) == "auth.missing"
     type(expert.user).objects.filter(pk=expert.user.pk).update(is_active=False)
     assert code(approve_with(expert, desk)) == "auth.missing"

@@ -15,7 +15,7 @@ from tests.factories import Tenancy
 from tests.integration.approvals.desk import ADMIN, CLIENT, EXPERT, WRITE, as_owner, ask_for, hold, own_key, person
 from tests.races.moments import at
 from tests.spec.requirements import gate
-from toolsys import services
+from toolsys import database, services
 from toolsys.domain.calls import Disposition, Progress
 from toolsys.models import GrantUse, Membership, PolicyDecision, StandingGrant
 from toolsys.ports import Runtime
@@ -97,6 +97,15 @@ def test_a_grant_is_for_its_principal_its_agent_and_its_tenant(acme: Tenancy, gl
     assert call(globex).state is Progress.HELD
     as_owner(acme, "UPDATE standing_grants SET principal_id = NULL WHERE id = %s", grant.id)
     assert call(acme).state is Progress.HANDED_OFF
+
+
+@gate("grants.bounds")
+@pytest.mark.parametrize("change", ["tool_digest = repeat('0', 64)", "origin_trust = 'user'"], ids=["tool", "trust"])
+def test_a_grant_is_for_the_very_tool_and_for_no_less_trusted_room(acme: Tenancy, change: str) -> None:
+    """Another version, classification, server or credential is another digest; the call's context carries no label."""
+    grant = granted(acme)
+    as_owner(acme, f"UPDATE standing_grants SET {change} WHERE id = %s", grant.id)
+    assert call(acme).state is Progress.HELD
 
 
 @gate("grants.four_eyes")
@@ -226,7 +235,7 @@ def test_grants_that_cannot_be_read_leave_the_call_to_people(acme: Tenancy, monk
     def broken(*_: object, **__: object) -> Any:
         raise DatabaseError("gone")
 
-    monkeypatch.setattr(policy_selectors.database, "call", broken)
+    monkeypatch.setattr(database, "call", broken)
     assert policy_selectors.usable_grants(acme.id, [grant.id], None) == frozenset()
     with pytest.raises(DatabaseError):
         policy_selectors.usable_grants(acme.id, [grant.id], grant.id)
@@ -245,6 +254,7 @@ def test_a_call_that_is_known_takes_no_second_use(acme: Tenancy) -> None:
 @gate("grants.bounds")
 def test_what_a_grant_says_cannot_be_changed(acme: Tenancy) -> None:
     grant = granted(acme)
-    for change in ({"maximum_uses": 99}, {"conditions": []}, {"tool_name": "demo.echo"}, {"seats": []}):
+    changes: list[dict[str, Any]] = [{"maximum_uses": 99}, {"conditions": []}, {"tool_name": "x"}, {"seats": []}]
+    for change in changes:
         with pytest.raises(DatabaseError, match="permission denied"), tenant_transaction(acme.id):
             StandingGrant.objects.filter(pk=grant.pk).update(**change)

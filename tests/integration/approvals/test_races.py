@@ -156,7 +156,7 @@ LEAVES: dict[str, Callable[[Site], object]] = {"approver leaves": leave, "approv
 
 
 def lose_rings(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*_: object) -> None:
+    def lost(*_: object, **__: object) -> None:
         raise NoQueue("the process died before it rang")
 
     monkeypatch.setattr(queue, "ring_all", lost)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
-from django.db.utils import OperationalError
+from django.db.utils import DatabaseError, OperationalError
 
 from approvals import policy_services
+from approvals.models import KillSwitch, PlatformSwitch
 from approvals.ruleset import SwitchKind
 from tests.effects import EffectServer
 from tests.factories import Tenancy, approve
@@ -160,3 +161,30 @@ def test_the_platform_switch_raises_the_epoch_of_every_tenant(acme: Tenancy, glo
         assert not PlatformState.objects.using(OPERATOR_ALIAS).get().is_execution_enabled
         assert list(mine.values_list("authz_epoch", flat=True)) == [epoch + 1 for epoch in before]
         transaction.set_rollback(True, using=OPERATOR_ALIAS)
+
+
+@gate("policy.switches")
+@pytest.mark.parametrize("kind", [SwitchKind.SERVER, SwitchKind.TOOL, SwitchKind.KEY])
+def test_every_switch_of_a_tenant_raises_its_epoch(acme: Tenancy, kind: SwitchKind) -> None:
+    mine = Tenant.objects.using(OPERATOR_ALIAS).filter(pk=acme.id)
+    before = mine.get().authz_epoch
+    thrown(acme, kind, str(acme.key.id))
+    assert mine.get().authz_epoch == before + 1
+
+
+@gate("policy.switches")
+def test_who_threw_the_great_switches_is_kept(acme: Tenancy) -> None:
+    by = person()
+    kept = policy_services.set_tenant_switch(acme.id, is_enabled=False, user=by, note=" fire ")
+    again = policy_services.set_tenant_switch(acme.id, is_enabled=True, user=by)
+    with tenant_transaction(acme.id):
+        found = list(KillSwitch.objects.filter(kind=SwitchKind.TENANT).order_by("number"))
+    assert [(row.pk, row.number, row.is_off, row.thrown_by_id, row.note) for row in found] == [
+        (kept.pk, 1, True, by.pk, "fire"), (again.pk, 2, False, by.pk, ""),
+    ]  # fmt: skip
+    with transaction.atomic(using=OPERATOR_ALIAS):
+        row = policy_services.set_platform_switch(is_enabled=False, user=by, note="all of it")
+        transaction.set_rollback(True, using=OPERATOR_ALIAS)
+    assert (row.is_off, row.thrown_by_id, row.note) == (True, by.pk, "all of it")
+    with pytest.raises(DatabaseError, match="permission denied"):
+        list(PlatformSwitch.objects.all())

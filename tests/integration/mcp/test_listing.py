@@ -45,12 +45,6 @@ def test_bad_declarations_are_told_and_their_siblings_stay() -> None:
     assert listed({"tools": [tool("a"), tool("h", inputSchema=header)]})[0] == ["a"]
 
 
-@gate("discovery.singly")
-def test_a_tool_that_runs_as_a_task_only_is_not_callable() -> None:
-    kinds = {name: tool(name, execution={"taskSupport": name}) for name in ("required", "optional", "forbidden")}
-    assert listed({"tools": list(kinds.values())}) == (["optional", "forbidden"], [("required", "runs as a task only")])
-
-
 @pytest.mark.parametrize(
     ("pages", "error"),
     [

@@ -1,0 +1,85 @@
+"""Defects of deciding: who may, what a vote is worth, and what a grant stands in for."""
+
+from typing import Final
+
+from tests.sabotage.defect import defect
+
+BALLOTS, SEATING, SERVICES = "approvals/ballots.py", "approvals/seating.py", "approvals/services.py"
+MAY: Final = "tests/integration/approvals/test_authorisation.py::test_who_may_decide"
+RACES: Final = "tests/integration/approvals/test_races.py::"
+GRANTS: Final = "tests/integration/approvals/test_grants.py::"
+PAIRS: Final = RACES + "test_of_two_people_or_moments_one_wins_and_the_loser_is_told"
+STANDS: Final = RACES + "test_nothing_is_sent_when_the_approval_stops_standing_before_the_watermark"
+
+APPROVAL_DEFECTS: Final = (
+    defect(
+        "vote: proposer decides", "whoever proposed a call cannot decide it", BALLOTS,
+        "is_proposer=principal in names,", "is_proposer=False,", MAY,
+    ),
+    defect(
+        "vote: key owner decides", "whoever owns the key cannot decide what it proposed", BALLOTS,
+        "owns_key=found.api_key.owner_id == user.pk,", "owns_key=False,", MAY,
+    ),
+    defect(
+        "vote: rule author decides", "whoever wrote the rule cannot decide what it holds", BALLOTS,
+        "wrote_policy=_wrote_policy(row, user),", "wrote_policy=False,", MAY,
+    ),
+    defect(
+        "vote: one person, two seats", "one person fills one seat", SEATING,
+        "any(vote.user_id == voter.user_id for vote in ballot.counted)", "bool(ballot is None)", MAY,
+    ),
+    defect(
+        "vote: first word counts", "a vote that was taken back does not count", BALLOTS,
+        'ApprovalVote.objects.filter(request=row).order_by("number")}',
+        'ApprovalVote.objects.filter(request=row).order_by("-number")}', MAY,
+    ),
+    defect(
+        "vote: who left still counts", "a vote counts while its person is entitled to it", BALLOTS,
+        "if (vote.user_id, Seat(vote.seat).role) in entitled]", "if entitled is not None]", MAY,
+    ),
+    defect(
+        "vote: no password asked", "high risk takes the password again", SERVICES,
+        "if is_approval and ballot.is_weighty and not is_reauthenticated:", "if False:", MAY,
+    ),
+    defect(
+        "vote: stale form decides", "what was shown is what is decided", SERVICES,
+        "if ballot.digest != digest:", "if False:", MAY,
+    ),
+    defect(
+        "approval: outlives its people", "an approval stands while its people are entitled to it",
+        "toolsys/sql/50_decisions.sql", " AND u.is_active\n", "\n", PAIRS,
+    ),
+    defect(
+        "approval: deactivation unseen", "who is deactivated changes what was approved before the watermark",
+        "toolsys/sql/45_people.sql", "SET authz_epoch = t.authz_epoch + 1", "SET authz_epoch = t.authz_epoch", STANDS,
+    ),
+    defect(
+        "approval: another seat not asked", "an approval covers what the fresh verdict asks",
+        "toolsys/steps.py", "for asked in (approval.seats, needed):", "for asked in (approval.seats,):", STANDS,
+    ),
+    defect(
+        "evaluation: not kept", "every evaluation is stored", "toolsys/sql/30_commits.sql",
+        "    IF p_decision IS NOT NULL THEN", "    IF false THEN",
+        RACES + "test_every_evaluation_is_stored_also_one_that_changes_nothing",
+    ),
+    defect(
+        "grant: last use not locked", "of calls at once one takes the last use", "toolsys/sql/55_grants.sql",
+        "RETURN FOUND AND g.uses < g.maximum_uses AND", "RETURN FOUND AND",
+        GRANTS + "test_what_happens_to_a_grant_between_judging_and_intent_is_seen",
+    ),
+    defect(
+        "grant: for any tool of the name", "a grant is for the very tool it was given for", "approvals/grantmatch.py",
+        "return digest == self.tool_digest and all(", "return bool(digest) and all(",
+        GRANTS + "test_a_grant_is_for_the_very_tool_and_for_no_less_trusted_room",
+    ),
+    defect(
+        "grant: proposer confirms", "who proposes a grant never confirms it", "approvals/grants.py",
+        "grant.proposed_by_id != user.pk, \"approval.own_call\"", "True, \"approval.own_call\"",
+        GRANTS + "test_a_grant_takes_two_people_and_neither_key_nor_rule_of_theirs",
+    ),
+    defect(
+        "API: cookie without a token", "a cookie alone decides nothing", "toolsys/api/people.py",
+        "        if request.method not in SAFE:\n", "        if request.method == \"NONE\":\n",
+        "tests/integration/approvals/test_api.py::test_a_cookie_alone_decides_nothing",
+    ),
+)  # fmt: skip

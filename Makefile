@@ -2,8 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-decisions bench-mcp bench-values crash crash-ci reliability egress hostile conformance \
-  catalogs model policy-check \
+.PHONY: help up test demo bench bench-decisions bench-inbox bench-mcp bench-values crash crash-ci reliability egress \
+  hostile conformance catalogs model policy-check \
   properties sabotage races soak pages lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -25,6 +25,7 @@ help:
 	  'make hostile     play every way that an MCP server can misbehave, and a thousand calls over all of them' \
 	  'make conformance  play the official client scenarios of MCP against the adapter' \
 	  'make catalogs    record what the installed MCP servers declare into .data/catalogs' \
+	  'make bench-inbox measure the inbox with 5,000 open requests' \
 	  'make bench-mcp   measure MCP in a worker against the bare SDK' \
 	  'make bench-values  measure the check of a call and the canonical form' \
 	  'make properties  the property tests with eight times as many examples' \
@@ -88,6 +89,10 @@ catalogs:
 	@sh config/environment.sh tests/requirements.lock
 	@sh tests/npm/install.sh || true
 	@exec $(PYTHON_IN_VENV) -m tests.catalogs
+
+bench-inbox:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m tests.bench.inbox
 
 bench-mcp:
 	@sh config/environment.sh tests/requirements.lock

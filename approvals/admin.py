@@ -1,41 +1,56 @@
-"""The approval inbox and the decision page. Registered on the console's site by `config.admin_site`.
+"""The approval inbox, the decision page, and several decisions at once. Registered by `config.admin_site`.
 
-The form carries the digest of what was shown: if the request changed since, nothing is decided and the page says so.
+A form carries the digest of what was shown and the state that it was shown in: if either changed since, nothing is
+decided and the page says so. Nothing acts on GET.
 """
 
 from typing import Any, Final
 
 from django.contrib import messages
+from django.contrib.auth import logout
+from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 
-from approvals import reauthentication, selectors, services
+from approvals import cases, grants, inbox, reauthentication, selectors, services
 from approvals.selectors import DecisionView
-from toolsys import inert
-from toolsys.console import ReadOnlyAdmin, chip, parsed_id
+from toolsys import arguments, inert
+from toolsys.console import ReadOnlyAdmin, chip, has_role, parsed_id, tenant_of
 from toolsys.domain.reasons import reason
+from toolsys.domain.rejections import Rejection
+from toolsys.domain.spec import RiskLevel
 from toolsys.models import ApprovalRequest
 from toolsys.problems import FieldError, Problem
 
 TAB_NAMES: Final = {
     "mine": "Waiting for me", "others": "Waiting for others", "decided": "Decided", "expired": "Expired",
 }  # fmt: skip
-SAID: Final = {"approve": "Approved. The call goes on.", "reject": "Rejected. Nothing is sent."}
+SAID: Final = {
+    "approved": "Approved. The call goes on.", "rejected": "Rejected. Nothing is sent.",
+    "pending": "Your vote counts. Another seat is still free.", "voided": "Taken back. The approval is void.",
+}  # fmt: skip
+CHOICES: Final = ("approve", "reject", "withdraw")
+REJECTIONS: Final = [(each.value, each.value.replace("_", " ")) for each in Rejection]
+WRONG_PASSWORDS: Final = 5
 
 
 class ApprovalRequestAdmin(ReadOnlyAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise Http404
+        if request.method == "POST":
+            return self._several(request)
         tab = request.GET.get("tab", selectors.MINE)
         tab = tab if tab in selectors.TABS else selectors.MINE
         counts = selectors.counts(request.user)
+        page = inbox.page(request.user, tab, request.GET.get("after", ""))
         context = {
-            **self.admin_site.each_context(request), "title": "Approvals", "opts": self.opts, "tab": tab,
+            "title": "Approvals", "tab": tab, "page": page,
             "tabs": [(name, TAB_NAMES[name], counts[name]) for name in selectors.TABS],
-            "rows": [(row, chip(row.status)) for row in selectors.inbox(request.user, tab)],
+            "rows": [(row, row.request, chip(row.request.status)) for row in page.rows],
         }  # fmt: skip
-        return TemplateResponse(request, "admin/approvals/inbox.html", context)
+        return self._answer(request, "admin/approvals/inbox.html", context)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -50,39 +65,122 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
         return self._page(request, view)
 
     def _decide(self, request: HttpRequest, view: DecisionView) -> HttpResponse:
-        choice, shown = request.POST.get("decision", ""), view.request
+        is_reauthenticated = _is_reauthenticated(request)
+        if is_reauthenticated is None:
+            return redirect_to_login(request.path, reverse("admin:login"))
         try:
-            if choice not in SAID:
-                raise Problem("request.invalid", [FieldError("/decision", "approve or reject")])
-            services.decide(
-                tenant_id=shown.tenant_id, request_id=shown.pk, user=request.user, is_approval=choice == "approve",
-                note=request.POST.get("note", ""), digest=request.POST.get("digest", ""),
-                is_reauthenticated=reauthentication.is_confirmed(request.user, request.POST.get("password", "")),
-            )  # fmt: skip
+            if request.POST.get("seen", view.state) != view.state:
+                raise Problem("approval.changed")
+            decided = _vote(request, view.request, is_reauthenticated=is_reauthenticated)
         except Problem as problem:
-            again = selectors.decision_view(request.user, shown.pk)
-            return self._page(request, again or view, problem, note=request.POST.get("note", ""))
-        messages.success(request, SAID[choice])
+            again = selectors.decision_view(request.user, view.request.pk)
+            return self._page(request, again or view, problem)
+        is_withdrawal = request.POST.get("decision") == "withdraw" and decided.status == "pending"
+        messages.success(request, "Your vote is taken back." if is_withdrawal else SAID[decided.status])
         return HttpResponseRedirect(request.path)
 
-    def _page(
-        self, request: HttpRequest, view: DecisionView, problem: Problem | None = None, note: str = ""
-    ) -> HttpResponse:
+    def _page(self, request: HttpRequest, view: DecisionView, problem: Problem | None = None) -> HttpResponse:
         call = view.request.invocation
         said = reason(problem.reason_code) if problem else None
         context = {
-            **self.admin_site.each_context(request), "title": "Decide" if view.may_decide else "Approval",
-            "opts": self.opts, "view": view, "call": call, "note": note, "problem": said,
+            "title": "Decide" if view.may_reject else "Approval", "view": view, "call": call, "problem": said,
+            "case": cases.case_of(view.request, view.decision), "rejections": REJECTIONS,
+            "note": request.POST.get("note", ""), "rejection": request.POST.get("rejection", ""),
             "errors": {error.pointer[1:]: error.message for error in problem.errors} if problem else {},
             "status_chip": chip("expired" if view.is_expired else view.request.status),
             "call_chip": chip(call.outcome_status or call.status),
             "outcome": reason(call.reason_code).message if call.reason_code else "",
-            "arguments": inert.pretty(call.arguments),
-            "matched": inert.pretty(view.decision.matched) if view.decision else "",
+            "raw": inert.pretty(call.arguments), "may_propose": has_role(request, *grants.MAKERS),
         }  # fmt: skip
-        return TemplateResponse(
-            request, "admin/approvals/decision.html", context, status=said.http_status if said else None
-        )
+        return self._answer(request, "admin/approvals/decision.html", context, said.http_status if said else None)
+
+    def _several(self, request: HttpRequest) -> HttpResponse:
+        """Show what was ticked in full; a second POST, with the digests of this page, decides each by itself."""
+        is_reauthenticated = _is_reauthenticated(request)
+        if is_reauthenticated is None:
+            return redirect_to_login(request.path, reverse("admin:login"))
+        ticked = [parsed_id(each) for each in request.POST.getlist("request")[: services.BULK_REJECTIONS + 1]]
+        shown, note = inbox.chosen(ticked), request.POST.get("note", "")
+        if not shown:
+            messages.warning(request, "Tick what you want to decide together.")
+            return HttpResponseRedirect(request.path)
+        context = {
+            "title": f"Decide {len(shown)} together", "rejections": REJECTIONS, "note": note,
+            "rows": [(row, arguments.rows(row.invocation.arguments)) for row in shown],
+            "may_approve": len(shown) <= services.BULK_APPROVALS
+            and len({row.invocation.tool_name for row in shown}) == 1
+            and all(row.invocation.risk != RiskLevel.HIGH for row in shown),
+            "limits": (services.BULK_APPROVALS, services.BULK_REJECTIONS),
+        }  # fmt: skip
+        if request.POST.get("decision") not in {"approve", "reject"}:
+            return self._answer(request, "admin/approvals/several.html", context)
+        try:
+            found = services.decide_many(
+                tenant_id=tenant_of(request), user=request.user, note=note,
+                shown=[(row.pk, request.POST.get(f"digest-{row.pk}", "")) for row in shown],
+                is_approval=request.POST["decision"] == "approve",
+                rejection=_rejection(request), is_reauthenticated=is_reauthenticated,
+            )  # fmt: skip
+        except Problem as problem:
+            said = reason(problem.reason_code)
+            context |= {"problem": said, "errors": [error.message for error in problem.errors]}
+            return self._answer(request, "admin/approvals/several.html", context, said.http_status)
+        names = {row.pk: row.invocation.tool_name for row in shown}
+        context["decided"] = [
+            (each.request_id, names[each.request_id], chip(each.status) if each.status else "",
+             reason(each.reason_code).message if each.reason_code else "")
+            for each in found
+        ]  # fmt: skip
+        return self._answer(request, "admin/approvals/several.html", context)
+
+    def _answer(
+        self, request: HttpRequest, template: str, context: dict[str, Any], status: int | None = None
+    ) -> HttpResponse:
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        return TemplateResponse(request, template, shared, status=status)
+
+
+def _vote(request: HttpRequest, shown: ApprovalRequest, *, is_reauthenticated: bool) -> ApprovalRequest:
+    """One service call. Raises: Problem."""
+    choice, note = request.POST.get("decision", ""), request.POST.get("note", "")
+    if choice not in CHOICES:
+        raise Problem("request.invalid", [FieldError("/decision", "approve, reject or withdraw")])
+    who: dict[str, Any] = {"tenant_id": shown.tenant_id, "request_id": shown.pk, "user": request.user, "note": note}
+    if choice == "withdraw":
+        return services.withdraw(**who)
+    return services.decide(
+        **who, is_approval=choice == "approve", digest=request.POST.get("digest", ""),
+        rejection=_rejection(request) if choice == "reject" else None, is_reauthenticated=is_reauthenticated,
+    )  # fmt: skip
+
+
+def _rejection(request: HttpRequest) -> Rejection | None:
+    """What the agent is to be told beside the rejection; nothing, where nothing of the list was chosen."""
+    sent = request.POST.get("rejection", "")
+    is_rejection = request.POST.get("decision") == "reject"
+    return Rejection(sent) if is_rejection and sent in set(Rejection) else None
+
+
+def _is_reauthenticated(request: HttpRequest) -> bool | None:
+    """Check the password that was sent, if any; None: it was wrong too often, and the session has ended.
+
+    Whoever holds somebody's session must not be able to try passwords in it for as long as they like.
+    """
+    password = request.POST.get("password", "")
+    if not password:
+        return False
+    try:
+        if reauthentication.is_confirmed(request.user, password[:4_096]):
+            request.session.pop("wrong_passwords", None)
+            return True
+    except Problem:
+        request.session["wrong_passwords"] = WRONG_PASSWORDS
+    wrong = request.session.get("wrong_passwords", 0) + 1
+    request.session["wrong_passwords"] = wrong
+    if wrong >= WRONG_PASSWORDS:
+        logout(request)
+        return None
+    return False
 
 
 PAGES = {ApprovalRequest: ApprovalRequestAdmin}

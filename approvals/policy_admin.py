@@ -93,6 +93,7 @@ class PolicyRuleAdmin(ReadOnlyAdmin):
             row = policy_services.save_rule(
                 tenant_id=tenant_of(request), user=request.user, name=given["name"], verdict=given["verdict"],
                 match=form.match(), priority=given["priority"], note=given["note"], is_active=given["is_active"],
+                seats=given["seats"],
             )  # fmt: skip
         except Problem as problem:
             form.add_problem(problem)

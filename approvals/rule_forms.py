@@ -80,12 +80,26 @@ class HoursField(forms.CharField):
         return found | ({"days": days} if days else {}) | ({"timezone": rest[0]} if rest else {})
 
 
+class SeatsField(forms.CharField):
+    """Words to seats, one for each person."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return " ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return (super().to_python(value) or "").replace(",", " ").split()
+
+
 class RuleForm(forms.Form):
     """One version of a rule. `seen` is the newest version that the person looked at."""
 
     name = forms.RegexField(NAME, max_length=63, help_text="Lower-case letters, digits, _ and -; it never changes")
     verdict = forms.ChoiceField(choices=_choices(PolicyVerdict), initial="require_expert_approval")
     priority = forms.IntegerField(min_value=-1000, max_value=1000, initial=0, help_text="A block wins whatever it is")
+    seats = SeatsField(
+        required=False, max_length=200, help_text="Who must approve where that is more than the verdict's own seat: "
+        "expert expert client is two experts and a client",
+    )  # fmt: skip
     tools = LinesField(required=False, help_text="Globs, one a line; empty: every tool")
     servers = LinesField(required=False, help_text="Ids of MCP servers, one a line")
     side_effects = _ticks(SideEffectClass, "Side effects")
@@ -119,7 +133,7 @@ def initial(row: Any) -> JsonObject:
     """Return a version's values as the form's fields take them."""
     return {
         "name": row.rule.name, "verdict": row.verdict, "priority": row.priority, "is_active": row.is_active,
-        "seen": row.version, **row.match,
+        "seats": row.seats, "seen": row.version, **row.match,
     }  # fmt: skip
 
 

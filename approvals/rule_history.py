@@ -71,10 +71,17 @@ def _any_of(kind: str, values: list[str]) -> str:
 def as_draft() -> list[JsonObject]:
     """Return the rules in force as the JSON list that a replay takes."""
     return [
-        {"name": row.rule.name, "verdict": row.verdict, "priority": row.priority, "match": row.match}
+        {"name": row.rule.name, "verdict": row.verdict, "priority": row.priority, "match": row.match,
+         **({"seats": row.seats} if row.seats else {})}
         for row in policy_selectors.newest_versions() if row.is_active
     ]  # fmt: skip
 
 
 def _said(row: PolicyRuleVersion) -> dict[str, Any]:
-    return {"in force": row.is_active, "verdict": row.verdict, "priority": row.priority, **row.match}
+    return {
+        "in force": row.is_active,
+        "verdict": row.verdict,
+        "priority": row.priority,
+        "seats": row.seats,
+        **row.match,
+    }

@@ -1,14 +1,15 @@
 """Reads for the inbox and the decision page. Transaction: each needs the tenant's, which the console opens."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from approvals import services
+from approvals import ballots, services
 from approvals.models import ApprovalVote
-from approvals.seating import Check
+from approvals.seating import Ballot, Check
 from toolsys import database, decisions
 from toolsys.domain.seats import Seat
 from toolsys.domain.spec import RiskLevel
@@ -17,7 +18,6 @@ from toolsys.models import ApprovalRequest, Membership, PolicyDecision
 
 MINE: Final = "mine"
 TABS: Final = (MINE, "others", "decided", "expired")
-LIST_LIMIT: Final = 200
 COUNT_LIMIT: Final = 1_000
 
 
@@ -28,9 +28,11 @@ class DecisionView:
     request: ApprovalRequest
     decision: PolicyDecision | None
     votes: list[ApprovalVote]
+    ballot: Ballot
     checks: list[Check]
     is_expired: bool
     next_request: UUID | None
+    my_vote: ApprovalVote | None
 
     @property
     def verdict(self) -> str:
@@ -43,6 +45,34 @@ class DecisionView:
     @property
     def may_decide(self) -> bool:
         return all(check.holds for check in self.checks)
+
+    @property
+    def may_reject(self) -> bool:
+        """Whoever may sit at all may reject, whether or not a seat is free."""
+        return all(check.holds for check in self.checks if check.reason_code != "approval.seat_taken")
+
+    @property
+    def may_withdraw(self) -> bool:
+        is_unused = self.is_open or self.request.status == ApprovalStatus.APPROVED
+        return self.my_vote is not None and not self.my_vote.is_withdrawal and is_unused
+
+    @property
+    def seats(self) -> list[tuple[str, str]]:
+        """Each seat with who sits in it, or nobody; a vote of who lost the role sits nowhere."""
+        names = {vote.user_id: str(vote.user) for vote in self.votes}
+        left = [(vote.seat, names.get(vote.user_id, "")) for vote in self.ballot.counted if vote.is_approval]
+        found = []
+        for seat in self.ballot.seats:
+            taken = next((each for each in left if each[0] == seat), None)
+            left = [each for each in left if each is not taken]
+            found.append((seat.value, taken[1] if taken else ""))
+        return found
+
+    @property
+    def state(self) -> str:
+        """What a form carries: it differs as soon as anything that a person judged by has changed."""
+        seen = [self.request.digest, self.request.status, str(self.is_expired), *(str(vote.pk) for vote in self.votes)]
+        return hashlib.sha256("|".join(seen).encode()).hexdigest()[:32]
 
     @property
     def is_weighty(self) -> bool:
@@ -59,41 +89,38 @@ class DecisionView:
         return not self.is_open and not self.is_settled
 
 
-def inbox(user: Any, tab: str) -> list[ApprovalRequest]:
-    """Return the requests of one tab: what expires soonest first, what was asked last first."""
-    found = _tab(user, tab).select_related("invocation", "run__session__agent", "run__session__principal", "decided_by")
-    order = ("expires_at", "id") if tab in {MINE, "others"} else ("-id",)
-    return list(found.order_by(*order)[:LIST_LIMIT])
-
-
 def counts(user: Any) -> dict[str, int]:
-    return {tab: _tab(user, tab)[:COUNT_LIMIT].count() for tab in TABS}
+    return {tab: of_tab(user, tab)[:COUNT_LIMIT].count() for tab in TABS}
 
 
 def waiting_count(user: Any) -> int:
-    return _tab(user, MINE)[:COUNT_LIMIT].count()
+    return of_tab(user, MINE)[:COUNT_LIMIT].count()
 
 
 def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
     found = ApprovalRequest.objects.select_related(
         "invocation__api_key__owner", "run__session__agent", "run__session__principal", "decided_by"
     )
-    request = found.filter(pk=request_id).first()
+    request = found.defer("run__session__pinned_tools").filter(pk=request_id).first()
     if request is None:
         return None
     is_expired = request.status == ApprovalStatus.PENDING and decisions.is_expired(request_id)
-    waiting = _tab(user, MINE).exclude(pk=request_id).order_by("expires_at", "id")
+    waiting = of_tab(user, MINE).exclude(pk=request_id).order_by("expires_at", "id")
+    votes = list(ApprovalVote.objects.filter(request=request).select_related("user").order_by("number"))
     return DecisionView(
         request=request,
         decision=PolicyDecision.objects.filter(invocation_id=request.invocation_id).order_by("created_at").first(),
-        votes=list(ApprovalVote.objects.filter(request=request).select_related("user").order_by("created_at")),
+        votes=votes,
+        ballot=ballots.ballot(request, is_expired=is_expired),
         checks=services.checks(request, user, is_expired=is_expired),
         is_expired=is_expired,
         next_request=waiting.values_list("id", flat=True).first(),
+        my_vote=next((vote for vote in reversed(votes) if vote.user_id == user.pk), None),
     )
 
 
-def _tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
+def of_tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
+    """Return the requests of one tab, in no order."""
     pending = ApprovalRequest.objects.filter(status=ApprovalStatus.PENDING)
     if tab == "decided":
         return ApprovalRequest.objects.exclude(status__in=[ApprovalStatus.PENDING, ApprovalStatus.EXPIRED])

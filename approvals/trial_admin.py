@@ -50,7 +50,7 @@ def tried(request: HttpRequest, form: RuleForm) -> dict[str, Any] | None:
     given = form.cleaned_data
     drafts = [each for each in rule_history.as_draft() if each["name"] != given["name"]]
     if given["is_active"]:
-        drafts.append({key: given[key] for key in ("name", "verdict", "priority")} | {"match": form.match()})
+        drafts.append({key: given[key] for key in ("name", "verdict", "priority", "seats")} | {"match": form.match()})
     try:
         rules = [matchers.parsed(each) for each in drafts]
     except ValueError as error:

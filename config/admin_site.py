@@ -19,7 +19,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
 from approvals import admin as approvals_admin
-from approvals import policy_admin, switch_admin
+from approvals import grant_admin, outbox_admin, policy_admin, switch_admin
 from approvals import selectors as approvals
 from mcpcatalog import admin as mcp_admin
 from toolsys import admin as toolsys_admin
@@ -101,6 +101,9 @@ def _next(request: HttpRequest) -> str:
 
 
 site = ConsoleSite(name="admin")
-for pages in (toolsys_admin.PAGES, approvals_admin.PAGES, mcp_admin.PAGES, policy_admin.PAGES, switch_admin.PAGES):
+for pages in (
+    toolsys_admin.PAGES, approvals_admin.PAGES, mcp_admin.PAGES, policy_admin.PAGES, switch_admin.PAGES,
+    outbox_admin.PAGES, grant_admin.PAGES,
+):  # fmt: skip
     for model, page in pages.items():
         site.register(model, page)

@@ -16,7 +16,9 @@ from pathlib import Path
 from config.supervisor import StartError
 
 ROOT = Path(__file__).resolve().parent.parent
-SECRETS = ("SECRET_KEY", "MASTER_ENCRYPTION_KEY")
+# The demonstration's docs server lets in who says this.
+DOCS_TOKEN = "TOOLSYS_CREDENTIAL_DEMO_DOCS"  # noqa: S105 - a variable's name
+SECRETS = ("SECRET_KEY", "MASTER_ENCRYPTION_KEY", DOCS_TOKEN)
 ANOTHER_FOLDER = "TOOLSYS_DATA_DIR=/a/folder/of/yours make up"
 
 

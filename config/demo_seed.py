@@ -1,4 +1,4 @@
-"""The demonstration's two tenants: people, an agent, a principal, a key, and two real MCP servers for the first one.
+"""The demonstration's two tenants: people, an agent, a principal, a key, and three MCP servers for the first.
 
 Seeding again changes nothing that exists: data and passwords stay. Passwords are made once, shown once and stored only
 as Django hashes. Called by `manage.py prepare` and `manage.py demo`.
@@ -16,9 +16,11 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from config import wiring
+from config.datafolder import DOCS_TOKEN
 from mcpcatalog import services as mcp
+from mcpcatalog.firstparty.docs.contracts import CONTRACTS
 from mcpcatalog.models import McpServer
-from mcpcatalog.remote import ServerConfig, Transport
+from mcpcatalog.remote import AuthScheme, CatalogMode, ServerConfig, Transport
 from toolsys import allowances, provisioning
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import Role
@@ -104,6 +106,12 @@ def _seed_servers() -> None:
         _register(ServerConfig(
             tenant_id=ACME, server_id="excel", transport=Transport.HTTP, endpoint=numbers.demo_mcp_url,
             is_stateless=True, classification=OWN_FILES,
+        ))  # fmt: skip
+    if numbers.demo_docs_url:
+        _register(ServerConfig(
+            tenant_id=ACME, server_id="docs", transport=Transport.HTTP, endpoint=numbers.demo_docs_url,
+            auth_scheme=AuthScheme.BEARER, credential_ref=f"env:{DOCS_TOKEN}", mode=CatalogMode.FIXED,
+            fixed_tools=CONTRACTS, is_stateless=True, classification=READ,
         ))  # fmt: skip
 
 

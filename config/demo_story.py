@@ -1,4 +1,4 @@
-"""The demonstration: seven things that a governed tool call must do, played against what `make up` runs.
+"""The demonstration: eight things that a governed tool call must do, played against what `make up` runs.
 
 Each scene acts over HTTP as an agent runtime would, prints the curl line that does the same, and asserts. A failed
 assertion is `StoryFailed` with one line that says what was expected. Run by `manage.py demo`.
@@ -130,8 +130,8 @@ def curl(method: str, url: str, key: str, body: Any) -> str:
 def play(stage: Stage) -> None:
     """Play all scenes in order. Raises: StoryFailed."""
     open_run(stage)
-    for scene in (read_over_stdio, read_over_http, hold_a_write, approve_the_write, submit_it_again, kill_the_worker,
-                  look_from_outside):  # fmt: skip
+    for scene in (read_over_stdio, read_over_http, ask_by_contract, hold_a_write, approve_the_write, submit_it_again,
+                  kill_the_worker, look_from_outside):  # fmt: skip
         scene(stage)
     stage.say(f"\n{stage.number} passed, 0 failed")
 
@@ -159,6 +159,14 @@ def read_over_http(stage: Stage) -> None:
     book = f"demo-{int(time.time() * 1000)}.xlsx"
     answer = stage.propose("mcp.excel.create_workbook", {"path": book, "sheets": ["Plan"]})
     stage.expect(answer.status == 200 and answer.call["outcome"]["status"] == "succeeded", "mcp.excel made a workbook")
+
+
+def ask_by_contract(stage: Stage) -> None:
+    stage.scene("A server of ours is asked through the contract that is declared here, and through nothing else")
+    answer = stage.propose("mcp.docs.docs_search", {"query": "docs server", "limit": 1})
+    stage.expect(answer.status == 200 and answer.call["outcome"]["status"] == "succeeded", "mcp.docs found something")
+    wrong = stage.propose("mcp.docs.docs_search", {"query": "x", "endpoint": "http://127.0.0.1/"})
+    stage.expect(wrong.call["outcome"]["reason_code"] == "tool.arguments_invalid", "another argument goes nowhere")
 
 
 def hold_a_write(stage: Stage) -> None:

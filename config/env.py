@@ -143,6 +143,7 @@ class Toolsys(BaseSettings):
     demo: bool = False
     demo_effects_url: str = ""
     demo_mcp_url: str = ""
+    demo_docs_url: str = ""
     # A folder turns the crash probe on; empty: no probe.
     probe_dir: str = ""
 

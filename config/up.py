@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Never
 
-from config.datafolder import ROOT, DataFolder, default_folder, ensure_secrets
+from config.datafolder import DOCS_TOKEN, ROOT, DataFolder, default_folder, ensure_secrets
 from config.embedded import start_in
 from config.supervisor import (
     Child,
@@ -145,7 +145,7 @@ def _fresh_metrics_folder(folder: DataFolder) -> Path:
 
 
 def _demo_environment(folder: DataFolder, port: int) -> dict[str, str]:
-    effects, spreadsheet = _free_ports(port + 1, 2)
+    effects, spreadsheet, docs = _free_ports(port + 1, 3)
     probe = folder.path / "probe"
     probe.mkdir(mode=0o700, exist_ok=True)
     stdio = {"time": {"argv": [sys.executable, "-m", "mcp_server_time"]}}
@@ -153,9 +153,10 @@ def _demo_environment(folder: DataFolder, port: int) -> dict[str, str]:
         "TOOLSYS_PROBE_DIR": str(probe),
         "TOOLSYS_STDIO_SERVERS": json.dumps(stdio),
         "TOOLSYS_EGRESS_PRIVATE_CIDRS": "127.0.0.1/32",
-        "TOOLSYS_EGRESS_PLAIN_HTTP_HOSTS": f"{HOST}:{effects},{HOST}:{spreadsheet}",
+        "TOOLSYS_EGRESS_PLAIN_HTTP_HOSTS": f"{HOST}:{effects},{HOST}:{spreadsheet},{HOST}:{docs}",
         "TOOLSYS_DEMO_EFFECTS_URL": f"http://{HOST}:{effects}",
         "TOOLSYS_DEMO_MCP_URL": f"http://{HOST}:{spreadsheet}/mcp",
+        "TOOLSYS_DEMO_DOCS_URL": f"http://{HOST}:{docs}/mcp",
     }
 
 
@@ -183,8 +184,18 @@ def _demo_programs(plan: Plan, manage: tuple[str, ...]) -> list[Program]:
     files.mkdir(mode=0o700, exist_ok=True)
     # A program that nobody here wrote gets none of our variables.
     foreign = {name: environment[name] for name in FOREIGN_VARIABLES if name in environment}
+    docs = _port_of(environment["TOOLSYS_DEMO_DOCS_URL"])
+    reader = {**foreign, "DOCS_SERVER_TOKENS": environment[DOCS_TOKEN]}
     foreign |= {"EXCEL_MCP_HOST": HOST, "EXCEL_MCP_PORT": str(spreadsheet), "EXCEL_FILES_PATH": str(files)}
+    pages = str(ROOT / "toolsys" / "docs")
     return [
+        Program(
+            "docs",
+            (sys.executable, "-m", "mcpcatalog.firstparty.docs", "--folder", pages, "--port", str(docs)),
+            reader,
+            ROOT,
+            is_ready=lambda: _listens(docs),
+        ),
         Program("effects", (*manage, "demo_effects"), environment, ROOT, is_ready=lambda: _listens(effects)),
         Program(
             "excel",

@@ -5,11 +5,11 @@ declaration is no longer the pinned one is not called under it. Source: TS "Run 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mcpcatalog import mapping, services
 from mcpcatalog.background import written
-from mcpcatalog.remote import Catalog, OutOfConnections, RemoteError, RemoteServer, ServerConfig
+from mcpcatalog.remote import Catalog, CatalogMode, OutOfConnections, RemoteError, RemoteServer, ServerConfig
 from toolsys.ports import Clock
 
 type Declarations = Mapping[str, str]
@@ -23,16 +23,19 @@ class Discoveries:
     async def declared(self, server: ServerConfig, connection: RemoteServer) -> Declarations:
         """Return the hash of each usable declaration by its remote name, listing the connection at its first use.
 
+        A fixed server is never asked: what is declared here is all there is.
         Raises: RemoteError.
         """
         if connection.declared is None:
-            catalog = await connection.discover()
-            generation = await written(lambda: self.record(server, catalog, connection.connected_in_seconds))
+            is_fixed = server.mode is CatalogMode.FIXED
+            catalog = mapping.declared_here(server) if is_fixed else await connection.discover()
+            seen = replace(catalog, revision=connection.revision)
+            generation = await written(lambda: self.record(server, seen, connection.connected_in_seconds))
             connection.declared = {tool.name: mapping.declaration_hash(tool) for tool, _ in generation.tools}
         return connection.declared
 
-    def record(self, server: ServerConfig, catalog: Catalog, seconds: float) -> mapping.Generation:
-        """Map and remember one listing. Not on the event loop: it writes."""
+    def record(self, server: ServerConfig, catalog: Catalog, seconds: float | None) -> mapping.Generation:
+        """Map and remember one listing; without seconds nobody was connected. Not on the event loop: it writes."""
         generation = mapping.map_catalog(server, catalog, output_ceiling_bytes=self.output_ceiling_bytes)
         services.record_discovery(server, catalog, generation, at=self.clock.now(), connected_in_seconds=seconds)
         return generation

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from mcpcatalog import contracts
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, ServerConfig, Transport
 from mcpcatalog.validators import Problem
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
@@ -18,10 +19,11 @@ CHOICES: Final[dict[str, type[StrEnum]]] = {
 }  # fmt: skip
 TEXTS: Final = ("server_id", "endpoint", "key_name")
 OPTIONAL_TEXTS: Final = ("auth_name", "credential_ref", "token_endpoint")
-LISTS: Final = ("token_scopes", "required_scopes", "fixed_tools")
+LISTS: Final = ("token_scopes", "required_scopes")
+CONTRACTS: Final = ("fixed_tools",)
 NUMBERS: Final = ("timeout_seconds", "maximum_output_bytes")
 SWITCHES: Final = ("is_stateless",)
-COLUMNS: Final = (*CHOICES, *TEXTS, *OPTIONAL_TEXTS, *LISTS, *NUMBERS, *SWITCHES)
+COLUMNS: Final = (*CHOICES, *TEXTS, *OPTIONAL_TEXTS, *LISTS, *CONTRACTS, *NUMBERS, *SWITCHES)
 REQUIRED: Final = ("server_id", "transport", "endpoint")
 
 type Columns = Mapping[str, Any]
@@ -47,8 +49,8 @@ def columns_of(config: ServerConfig) -> dict[str, Any]:
         "side_effect": classification.side_effect, "risk": classification.risk,
         "idempotency": classification.idempotency, "required_scopes": sorted(config.required_scopes),
         "timeout_seconds": config.timeout_seconds, "maximum_output_bytes": config.maximum_output_bytes,
-        "mode": config.mode, "fixed_tools": list(config.fixed_tools), "key_place": config.key_place,
-        "key_name": config.key_name, "is_stateless": config.is_stateless,
+        "mode": config.mode, "fixed_tools": [contract.model_dump() for contract in config.fixed_tools],
+        "key_place": config.key_place, "key_name": config.key_name, "is_stateless": config.is_stateless,
     }  # fmt: skip
 
 
@@ -70,6 +72,8 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if name in SWITCHES:
         return isinstance(value, bool)
+    if name in CONTRACTS:
+        return value is None or (isinstance(value, list) and len(contracts.read(value)) == len(value))
     if name in LISTS:
         return value is None or (isinstance(value, list | tuple) and all(map(_is_text, value)))
     return _is_text(value) or (value is None and name in OPTIONAL_TEXTS)
@@ -85,7 +89,10 @@ def _is_text(value: Any) -> bool:
 def _expected(name: str) -> str:
     if name in CHOICES:
         return f"One of {', '.join(CHOICES[name])}."
-    kinds = {"a list of texts": LISTS, "a whole number": NUMBERS, "true or false": SWITCHES}
+    kinds = {
+        "a list of texts": LISTS, "a list of name, description and input_schema": CONTRACTS,
+        "a whole number": NUMBERS, "true or false": SWITCHES,
+    }  # fmt: skip
     kind = next((kind for kind, names in kinds.items() if name in names), "a text")
     return f"This is {kind}."
 
@@ -95,6 +102,8 @@ def _value(name: str, value: Any) -> Any:
         return CHOICES[name](value)
     if name == "required_scopes":
         return frozenset(value or ())
+    if name in CONTRACTS:
+        return contracts.read(value)
     if name in LISTS:
         return tuple(value or ())
     return value or None if name in OPTIONAL_TEXTS else value

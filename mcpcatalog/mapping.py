@@ -111,7 +111,13 @@ def catalog_hash(tools: Iterable[RemoteTool]) -> str:
 
 def is_offered(server: ServerConfig, remote_name: str) -> bool:
     """On a fixed server anything that is not listed does not exist (DESIGN §7)."""
-    return server.mode is CatalogMode.DISCOVERED or remote_name in server.fixed_tools
+    return server.mode is CatalogMode.DISCOVERED or any(each.name == remote_name for each in server.fixed_tools)
+
+
+def declared_here(server: ServerConfig) -> Catalog:
+    """Return a fixed server's catalog: its contracts, and no word of the peer's."""
+    tools = tuple(RemoteTool(each.name, each.description, each.input_schema) for each in server.fixed_tools)
+    return Catalog(tools, (), server.negotiated_revision, prompts=())
 
 
 def _unreadable(tool: RemoteTool) -> RejectedTool | None:

@@ -47,7 +47,9 @@ class McpServer(TenantOwned):
     timeout_seconds = models.IntegerField(default=30)
     maximum_output_bytes = models.BigIntegerField(default=65_536)
     mode = models.TextField(choices=_choices(CatalogMode), default=CatalogMode.DISCOVERED)
-    fixed_tools = models.JSONField(default=list, blank=True)
+    fixed_tools = models.JSONField(
+        default=list, blank=True, help_text="Of a fixed server: its tools as name, description and input_schema."
+    )
     key_place = models.TextField(choices=_choices(KeyPlace), default=KeyPlace.NONE)
     key_name = models.TextField(blank=True, default="")
     is_stateless = models.BooleanField(default=False, help_text="Sessions may share one connection.")

@@ -20,6 +20,7 @@ from mcpcatalog.ladder import Ladder
 from mcpcatalog.notes import Notes
 from mcpcatalog.remote import (
     Catalog,
+    CatalogMode,
     KeyPlace,
     RemoteError,
     RemoteServer,
@@ -187,11 +188,15 @@ class McpProvider:
     _standings: Kept[Standing] = field(default_factory=lambda: Kept(KEPT))
     _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
 
+    def sources(self, tenant_id: str) -> frozenset[str]:
+        states = selectors.enabled_servers(tenant_id, self.commands)
+        return frozenset(state.config.server_id for state in states if _is_offering(state))
+
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         return [
             mapping.spec_of(state.config, tool, state.catalog_hash)
             for state in selectors.enabled_servers(tenant_id, self.commands)
-            if state.catalog_hash and not state.has_refused_login
+            if state.catalog_hash and _is_offering(state)
             for tool in selectors.generation(tenant_id, state.config.server_id, state.catalog_hash)
         ]
 
@@ -203,14 +208,11 @@ class McpProvider:
     def refresh(self, tenant_id: str, key: str) -> None:
         """Discover one server and record what it offers, or why not. Raises nothing of its own."""
         state = selectors.server(tenant_id, key, self.commands)
-        if (
-            self.workbench is None
-            or state is None
-            or not state.is_enabled
-            or not is_stale(state, self.clock.now(), self.reuse_seconds)
-        ):
+        if state is None or not state.is_enabled or not is_stale(state, self.clock.now(), self.reuse_seconds):
             return
         config = state.config
+        if self.workbench is None:
+            return
         try:
             self._look(config, self.workbench, DISCOVERY_SECONDS)
         except RemoteError as error:
@@ -239,7 +241,10 @@ class McpProvider:
     def _look(
         self, config: ServerConfig, workbench: Workbench, seconds: float, connect_seconds: float | None = None
     ) -> None:
-        """Connect, list, record and close. Raises: RemoteError."""
+        """Connect, list, record and close; a fixed server is not asked. Raises: RemoteError."""
+        if config.mode is CatalogMode.FIXED:
+            self._discoveries.record(config, mapping.declared_here(config), None)
+            return
         try:
             catalog, took = workbench.run(_discover(config, workbench, connect_seconds), seconds)
         except TimeoutError:
@@ -318,11 +323,19 @@ class McpProvider:
         return found
 
 
+def _is_offering(state: ServerState) -> bool:
+    """A refused login hides what a server lists, until it lets us in again. What is declared here needs no login."""
+    return not state.has_refused_login or state.config.mode is CatalogMode.FIXED
+
+
 def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     """Say whether a discovery must precede the next pin.
 
-    A stdio server's catalog ships with the deployment, so its fingerprint decides; an HTTP one ages.
+    A stdio server's catalog ships with the deployment, so its fingerprint decides, as it does for a fixed catalog; an
+    HTTP one ages.
     """
+    if state.config.mode is CatalogMode.FIXED:
+        return state.discovered_fingerprint != state.config.fingerprint
     seen, failed = state.last_discovered_at, state.last_failed_at
     if failed is not None and (seen is None or failed > seen):
         # What failed with another endpoint or credential says nothing of this one.
@@ -353,6 +366,6 @@ async def _discover(config: ServerConfig, workbench: Workbench, connect_seconds:
         connection = await workbench.connections.acquire(
             config, session, workbench.credentials(config.tenant_id).resolve, connect_seconds=connect_seconds
         )
-        return await connection.discover(), connection.connected_in_seconds
+        return await connection.discover(with_prompts=True), connection.connected_in_seconds
     finally:
         await workbench.connections.close_session(session)

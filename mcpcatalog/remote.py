@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, Protocol
 
+from mcpcatalog.contracts import ToolContract
 from toolsys.domain.canonical import canonical_bytes, sha256_hex
 from toolsys.domain.context import SecretValue
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
@@ -37,7 +38,7 @@ class AuthScheme(StrEnum):
 
 
 class CatalogMode(StrEnum):
-    """`discovered` offers what the server lists; `fixed` only what the configuration lists (DESIGN §7)."""
+    """`discovered` offers what the server lists; `fixed` what the configuration declares, and asks for no list (XP)."""
 
     DISCOVERED = "discovered"
     FIXED = "fixed"
@@ -113,7 +114,7 @@ class ServerConfig:
     timeout_seconds: int = 30
     maximum_output_bytes: int = 65_536
     mode: CatalogMode = CatalogMode.DISCOVERED
-    fixed_tools: tuple[str, ...] = ()
+    fixed_tools: tuple[ToolContract, ...] = ()
     key_place: KeyPlace = KeyPlace.NONE
     key_name: str = ""
     is_stateless: bool = False
@@ -141,7 +142,7 @@ class ServerConfig:
             "auth_name": self.auth_name, "credential_ref": self.credential_ref,
             "credential_version": self.credential_version, "token_endpoint": self.token_endpoint,
             "token_scopes": sorted(self.token_scopes), "is_stateless": self.is_stateless, "mode": self.mode.value,
-            "fixed_tools": sorted(self.fixed_tools),
+            "fixed_tools": [contract.model_dump() for contract in self.fixed_tools],
             "command": [list(self.command.argv), dict(self.command.environment)] if self.command else None,
         }))  # fmt: skip
 
@@ -174,8 +175,20 @@ class RejectedTool:
 
 
 @dataclass(frozen=True, slots=True)
+class RemotePrompt:
+    """One prompt as received: its name, its description, and its arguments as (name, description, is required)."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[tuple[str, str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
-    """One complete listing. `rejected` holds declarations that could not be read as tools at all."""
+    """One complete listing. `rejected` holds declarations that could not be read as tools at all.
+
+    `prompts` is None where nobody looked, or could.
+    """
 
     tools: tuple[RemoteTool, ...]
     rejected: tuple[RejectedTool, ...]
@@ -184,6 +197,7 @@ class Catalog:
     server_version: str = ""
     has_resources: bool = False
     has_prompts: bool = False
+    prompts: tuple[RemotePrompt, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +269,7 @@ class RemoteServer(Protocol):
     async def renew_login(self) -> bool:
         """Log in anew; False where that gave the same value again. Raises: RemoteError."""
 
-    async def discover(self) -> Catalog:
+    async def discover(self, *, with_prompts: bool = False) -> Catalog:
         """Raises: RemoteError."""
 
     async def call(self, spec: CallSpec) -> CallResult:

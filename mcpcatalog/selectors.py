@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from mcpcatalog import contracts
 from mcpcatalog.models import CatalogTool, McpServer, SessionServer, ToolOverride
 from mcpcatalog.remote import (
     AuthScheme,
@@ -187,7 +188,7 @@ def config_of(row: McpServer, commands: Commands, credential_version: int) -> Se
         timeout_seconds=row.timeout_seconds,
         maximum_output_bytes=row.maximum_output_bytes,
         mode=CatalogMode(row.mode),
-        fixed_tools=tuple(row.fixed_tools),
+        fixed_tools=contracts.read(row.fixed_tools),
         key_place=KeyPlace(row.key_place),
         key_name=row.key_name,
         is_stateless=row.is_stateless,

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 
+from mcpcatalog import prompts
 from mcpcatalog.differences import differences
 from mcpcatalog.drafts import columns_of
 from mcpcatalog.mapping import Generation, declaration_hash
@@ -20,6 +21,7 @@ from mcpcatalog.models import CatalogChange, CatalogTool, McpServer, SessionServ
 from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool, ServerConfig, Transport
 from mcpcatalog.validators import InvalidConfiguration, problems
 from toolsys import allowances
+from toolsys import services as platform
 from toolsys.egress import EgressPolicy, Origin
 from toolsys.models import ToolEvent
 from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
@@ -55,7 +57,12 @@ def register_server(
 
 
 def record_discovery(
-    config: ServerConfig, catalog: Catalog, generation: Generation, *, at: datetime, connected_in_seconds: float = 0.0
+    config: ServerConfig,
+    catalog: Catalog,
+    generation: Generation,
+    *,
+    at: datetime,
+    connected_in_seconds: float | None = 0.0,
 ) -> bool:
     """Write one discovery: a generation that is new, what disappeared, the server's health. Return whether it changed.
 
@@ -70,18 +77,18 @@ def record_discovery(
             return False
         _write_generation(config, generation, at)
         _withdraw_missing(config, generation, at)
+        skills, refused = prompts.skills_of(config, catalog.prompts or ())
+        if catalog.prompts is not None:
+            platform.register_skills(tenant_id=config.tenant_id, server_id=config.server_id, declared=skills, at=at)
+            generation = replace(generation, rejected=(*generation.rejected, *refused))
         changed = server.catalog_hash != generation.catalog_hash
         observed = _observed(config, catalog, generation, at)
         if changed:
             observed["catalog_hash"] = generation.catalog_hash
             _write_change(config, server.catalog_hash, generation)
         McpServer.objects.filter(pk=server.pk).update(**observed)
-        connected = {
-            "server": config.server_id, "transport": config.transport.value, "tools": len(generation.tools),
-            "duration_ms": round(connected_in_seconds * 1_000),
-        }  # fmt: skip
-        events = [_event(config.tenant_id, "mcp.server.connected", connected, f"mcp.server.connected:{uuid4()}")]
-        ToolEvent.objects.bulk_create([*events, *_events(server, generation)], ignore_conflicts=True)
+        connected = _connected(config, generation, connected_in_seconds)
+        ToolEvent.objects.bulk_create([*connected, *_events(server, generation)], ignore_conflicts=True)
         return changed
 
 
@@ -229,6 +236,17 @@ def _rejection(rejected: RejectedTool) -> dict[str, str]:
         "remote_name": _printable(rejected.remote_name), "reason": rejected.reason,
         "detail": _printable(rejected.detail),
     }  # fmt: skip
+
+
+def _connected(config: ServerConfig, generation: Generation, seconds: float | None) -> list[ToolEvent]:
+    """A fixed server's catalog is also recorded where nobody was connected."""
+    if seconds is None:
+        return []
+    payload = {
+        "server": config.server_id, "transport": config.transport.value, "tools": len(generation.tools),
+        "duration_ms": round(seconds * 1_000),
+    }  # fmt: skip
+    return [_event(config.tenant_id, "mcp.server.connected", payload, f"mcp.server.connected:{uuid4()}")]
 
 
 def _events(server: McpServer, generation: Generation) -> Iterator[ToolEvent]:

@@ -11,6 +11,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
+from mcpcatalog.contracts import MAXIMUM_CONTRACTS
+from mcpcatalog.mapping import declared_here, map_catalog
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, ServerConfig, Transport
 from toolsys.domain.names import is_valid_server_id
 from toolsys.domain.spec import STRICTEST, Classification, IdempotencyClass
@@ -28,7 +30,6 @@ TIER_0: Final = (
 MAXIMUM_URL: Final = 2_048
 MAXIMUM_SCOPES: Final = 32
 MAXIMUM_SCOPE: Final = 128
-MAXIMUM_FIXED: Final = 500
 MAXIMUM_SECONDS: Final = 3_600
 # RFC 6749, 3.3.
 _TOKEN_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+\Z")
@@ -92,7 +93,7 @@ def mechanical(server: ServerConfig) -> tuple[Problem, ...]:
     """Return what is wrong whatever this deployment and tenant permit: the part that every written row has passed."""
     return (
         *_identity(server), *_credential(server), *_auth_name(server), *_token_endpoint(server), *_inline(server),
-        *_scopes_and_limits(server), *_modes(server), *contradictions(server.classification),
+        *_scopes_and_limits(server), *_contracts(server), *_key(server), *contradictions(server.classification),
     )  # fmt: skip
 
 
@@ -234,12 +235,24 @@ def _output(server: ServerConfig, ceiling: int) -> Iterator[Problem]:
         yield Problem("maximum_output_bytes", "range", f"1 to {ceiling}.")
 
 
-def _modes(server: ServerConfig) -> Iterator[Problem]:
-    if server.mode is CatalogMode.FIXED and not server.fixed_tools:
-        yield Problem("fixed_tools", "required", "A fixed server lists its tools.")
-    if len(server.fixed_tools) > MAXIMUM_FIXED:
-        yield Problem("fixed_tools", "length", f"At most {MAXIMUM_FIXED}.")
-    yield from _key(server)
+def _contracts(server: ServerConfig) -> Iterator[Problem]:
+    """A fixed server's catalog is what is written here, so that it has to be right when it is written."""
+    declared = server.fixed_tools
+    if server.mode is not CatalogMode.FIXED:
+        if declared:
+            yield Problem("fixed_tools", "not_expected", "Only a fixed server declares its tools here.")
+        return
+    if not 0 < len(declared) <= MAXIMUM_CONTRACTS:
+        yield Problem("fixed_tools", "required", f"A fixed server declares 1 to {MAXIMUM_CONTRACTS} tools.")
+        return
+    for contract in declared:
+        for defect in contract.defects():
+            yield Problem("fixed_tools", "open", f"{contract.name}: {defect}.")
+    found = map_catalog(server, declared_here(server), output_ceiling_bytes=server.maximum_output_bytes)
+    for bad in found.rejected:
+        yield Problem("fixed_tools", "unusable", f"{bad.remote_name}: {bad.detail}.")
+    for clash in found.conflicts:
+        yield Problem("fixed_tools", "conflict", f"{' and '.join(clash)} would have one name.")
 
 
 def _key(server: ServerConfig) -> Iterator[Problem]:

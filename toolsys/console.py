@@ -25,7 +25,7 @@ LIST_LIMIT: Final = 1_000
 _ICONS: Final = {
     "succeeded": "✓", "completed": "✓", "approved": "✓", "consumed": "✓", "failed": "✗", "rejected": "✗", "denied": "⊘",
     "cancelled": "⊘", "voided": "⊘", "expired": "⊘", "unavailable": "✗", "uncertain": "?", "running": "▶",
-    "waiting_for_approval": "‖", "pending": "‖", "enabled": "✓", "disabled": "⊘",
+    "waiting_for_approval": "‖", "pending": "‖", "delivered": "✓", "enabled": "✓", "disabled": "⊘",
     "new": "+", "written": "✓", "refused": "⊘", "exists": "=", "differs": "≠",
 }  # fmt: skip
 

@@ -77,6 +77,9 @@ class ToolProvider(Protocol):
     @property
     def domain(self) -> str: ...
 
+    def sources(self, tenant_id: str) -> frozenset[str]:
+        """Return the ids of what is enabled now: what came from any other is not offered."""
+
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         """Return what a new session may pin, from what is already discovered; reads only the database."""
 

@@ -10,8 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
+
 from toolsys import database, inert, timeline
 from toolsys.domain import reasons
+from toolsys.domain.skills import SkillSource
 from toolsys.domain.states import InvocationStatus, OutcomeStatus, RunStatus
 from toolsys.models import (
     AgentSession,
@@ -21,6 +24,7 @@ from toolsys.models import (
     Invocation,
     PolicyDecision,
     Run,
+    Skill,
     Tenant,
     ToolEvent,
 )
@@ -144,6 +148,36 @@ def artifact_content(view: ArtifactView, artifacts: ArtifactStore) -> bytes:
     return artifacts.read(
         tenant_id=view.tenant_id, artifact_id=view.id, storage_key=view.storage_key, sha256=view.sha256
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SkillView:
+    """The metadata of one skill, with what its source makes of it."""
+
+    id: UUID
+    name: str
+    version: str
+    description: str
+    required_tools: tuple[str, ...]
+    source: SkillSource
+    server_id: str | None
+    arguments: tuple[dict[str, Any], ...]
+
+
+def skills(
+    tenant_id: str, *, sources: frozenset[str], after: UUID | None = None, limit: int = 100
+) -> tuple[list[SkillView], UUID | None]:
+    """Return the skills that are offered now, and the cursor of the next page; `sources` are the enabled servers."""
+    with tenant_transaction(tenant_id):
+        found = Skill.objects.filter(tenant_id=tenant_id, withdrawn_at=None)
+        found = found.filter(Q(server_id=None) | Q(server_id__in=sources)).order_by("id")
+        rows = list((found if after is None else found.filter(id__gt=after))[: limit + 1])
+    views = [
+        SkillView(row.id, row.name, row.version, row.description, tuple(row.required_tools), SkillSource(row.source),
+                  row.server_id, tuple(row.arguments))
+        for row in rows[:limit]
+    ]  # fmt: skip
+    return views, views[-1].id if len(rows) > limit else None
 
 
 def read_pin(tenant_id: str, session_id: UUID) -> dict[str, Any]:

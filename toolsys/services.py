@@ -5,23 +5,24 @@ module only. Each ORM write is one transaction; commit points are the store's. S
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from toolsys import batches, database, dryruns, pipeline, queue, trace, wakeups
 from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
+from toolsys.domain.skills import SkillDeclaration, SkillSource
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import RunStatus
 from toolsys.domain.trust import TrustLevel, lowest
 from toolsys.dryruns import Foreseen
-from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep
+from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep, Skill
 from toolsys.ports import Runtime, Sealer, ToolProvider
 from toolsys.problems import FieldError, Problem
 from toolsys.registry import Registry, pin_of
@@ -293,6 +294,31 @@ def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> 
             _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None), now)
         transaction.on_commit(partial(wakeups.wake, wakeups.RUN_ENDED), robust=True)
         return run
+
+
+def register_skills(*, tenant_id: str, server_id: str, declared: Sequence[SkillDeclaration], at: datetime) -> None:
+    """Make these the skills of an MCP server: new versions are added, what is missing is withdrawn.
+
+    Transaction: opens one, or a savepoint inside an open one.
+    """
+    rows = [
+        Skill(
+            tenant_id=tenant_id, source=SkillSource.MCP, server_id=server_id, name=each.name, version=each.version,
+            description=each.description, remote_name=each.remote_name, required_tools=list(each.required_tools),
+            arguments=[asdict(argument) for argument in each.arguments],
+        )
+        for each in declared
+    ]  # fmt: skip
+    offered = Q()
+    for each in declared:
+        offered |= Q(name=each.name, version=each.version)
+    with tenant_transaction(tenant_id):
+        Skill.objects.bulk_create(rows, ignore_conflicts=True)
+        known = Skill.objects.filter(tenant_id=tenant_id, source=SkillSource.MCP, server_id=server_id)
+        gone = known.filter(withdrawn_at=None)
+        (gone.exclude(offered) if declared else gone).update(withdrawn_at=at)
+        if declared:
+            known.filter(offered).exclude(withdrawn_at=None).update(withdrawn_at=None)
 
 
 def cancel_call(*, tenant_id: str, invocation_id: UUID, runtime: Runtime) -> None:

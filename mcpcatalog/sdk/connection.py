@@ -235,7 +235,8 @@ class Connection:
             self._on_closed("tool.server_unreachable" if self._why is None else self._why)
 
     async def _on_message(self, message: Any) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification) and not self.has_changed:
+        kinds = (mcp_types.ToolListChangedNotification, mcp_types.PromptListChangedNotification)
+        if isinstance(message, kinds) and not self.has_changed:
             # Recorded once and not applied: the pinned set is this connection's for as long as it lives.
             self.has_changed = True
             self._on_list_changed(self.config)
@@ -264,8 +265,8 @@ class Connection:
 
     # -- requests
 
-    async def discover(self) -> Catalog:
-        """List the tools. Raises: RemoteError."""
+    async def discover(self, *, with_prompts: bool = False) -> Catalog:
+        """List the tools, and the prompts where they are wanted. Raises: RemoteError."""
         pages = surfaces.pages(self._listing, mcp_types.ListToolsRequest)
         tools, rejected = await listing.list_tools(pages, checks_headers=self._is_modern_http)
         session = self._session
@@ -277,6 +278,7 @@ class Connection:
         return Catalog(
             tools, rejected, self._revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
+            prompts=await surfaces.prompts_of(offered, self._listing) if with_prompts else None,
         )  # fmt: skip
 
     async def _listing(self, request: Any) -> dict[str, Any]:

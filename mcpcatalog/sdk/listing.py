@@ -133,6 +133,9 @@ def _defect(item: Any, checks_headers: bool) -> str | None:
         return "no inputSchema"
     if size_of(item) > MAXIMUM_DECLARATION_BYTES:
         return f"a declaration of more than {MAXIMUM_DECLARATION_BYTES} bytes"
+    execution = item.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        return "callable only as a task, which is not spoken here"
     # The 2026-07-28 revision obliges clients to drop these: they choose which arguments become headers.
     invalid = find_invalid_x_mcp_header(item["inputSchema"]) if checks_headers else None
     return f"x-mcp-header: {invalid}" if invalid else None

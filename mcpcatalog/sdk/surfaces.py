@@ -3,6 +3,7 @@
 Each function asks through the connection's own bounded request. Only `mcpcatalog.sdk` imports it.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -10,11 +11,21 @@ from typing import Any, Final
 import mcp_types
 
 from mcpcatalog import resources
-from mcpcatalog.remote import Advertised, CallResult, InputRequired, ProtocolViolation, UpstreamError
+from mcpcatalog.remote import (
+    Advertised,
+    CallResult,
+    InputRequired,
+    ProtocolViolation,
+    RemoteError,
+    RemotePrompt,
+    UpstreamError,
+)
 from mcpcatalog.sdk import listing
 
+log = logging.getLogger(__name__)
 MAXIMUM_RESOURCES: Final = 1_000
 MAXIMUM_TEMPLATES: Final = 200
+MAXIMUM_PROMPTS: Final = 200
 
 type Ask = Callable[[Any], Awaitable[dict[str, Any]]]
 
@@ -56,6 +67,36 @@ async def read_resource(ask: Ask, uri: str, meta: Mapping[str, Any]) -> CallResu
         raise ProtocolViolation("contents is not a list of objects")
     blocks = tuple({"type": "resource", "resource": item} for item in contents)
     return CallResult(is_error=False, content=blocks, structured=None, effect="applied")
+
+
+async def prompts_of(offered: mcp_types.ServerCapabilities | None, ask: Ask) -> tuple[RemotePrompt, ...] | None:
+    """List the prompts, as many as we take; None where that failed, because it must not cost any tool.
+
+    An entry that cannot be read is none.
+    """
+    if offered is None or offered.prompts is None:
+        return ()
+    try:
+        found, _ = await listing.list_some(pages(ask, mcp_types.ListPromptsRequest), "prompts", MAXIMUM_PROMPTS)
+    except RemoteError as error:
+        log.info("mcp prompts not listed reason=%s", error.reason_code)
+        return None
+    return tuple(_prompt(item) for item in found if isinstance(item, dict) and isinstance(item.get("name"), str))
+
+
+def _prompt(item: dict[str, Any]) -> RemotePrompt:
+    declared = item.get("arguments")
+    arguments = [each for each in declared if isinstance(each, dict)] if isinstance(declared, list) else []
+    return RemotePrompt(
+        item["name"],
+        _text(item, "description"),
+        tuple((_text(each, "name"), _text(each, "description"), each.get("required") is True) for each in arguments),
+    )
+
+
+def _text(item: dict[str, Any], key: str) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def require_complete(raw: dict[str, Any]) -> None:

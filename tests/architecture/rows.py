@@ -37,6 +37,7 @@ VALID: dict[str, dict[str, Any]] = {
         "is_stateless": False,
     },
     "ToolOverride": {"is_operators": False},
+    "Skill": {"source": "agent", "server_id": None},
 }  # fmt: skip
 
 

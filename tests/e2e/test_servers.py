@@ -8,7 +8,7 @@ from config import wiring
 from mcpcatalog import mapping, selectors, services
 from mcpcatalog.models import McpServer, ServerCheck
 from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool
-from tests.e2e.chromium import DESKTOP, LOOKS, Look
+from tests.e2e.chromium import DESKTOP, LOOKS, PHONE, Look
 from tests.e2e.visitor import Arrive, Visitor, member
 from tests.factories import Tenancy
 from toolsys import jobs
@@ -18,6 +18,8 @@ from toolsys.tenancy import tenant_transaction
 
 SERVERS, HOSTS = "/admin/mcpcatalog/mcpserver/", "/admin/toolsys/egressallowance/"
 SCHEMA = {"type": "object", "properties": {"customer": {"type": "string", "maxLength": 40}}}
+# The long way through all windows has its place in `make e2e`; one narrow window goes with every run.
+WINDOWS = [pytest.param(look, id=look.name, marks=() if look is PHONE else pytest.mark.long) for look in LOOKS]
 CLAIMS = {"annotations": {"readOnlyHint": True, "destructiveHint": False}}
 
 
@@ -60,7 +62,7 @@ def configured(tenancy: Tenancy, admin: Visitor) -> None:
     assert "Added. It is disabled" in admin.text()
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+@pytest.mark.parametrize("look", WINDOWS)
 def test_a_server_is_added_checked_enabled_and_classified(
     acme: Tenancy, visit: Arrive, worker: Runtime, look: Look
 ) -> None:

@@ -242,6 +242,21 @@ _OUTPUT: Final = (
     Requirement("resources.advertised", "TS MCP resources", "A URI is read only where the server advertises it."),
     Requirement("resources.read", "TS MCP resources", "A resource comes back as enveloped, untrusted content."),
     Requirement("resources.bounded", "TS MCP resources", "A list of resources is bounded and says what is missing."),
+    Requirement("skills.of_mcp", "TS MCP prompts", "Prompts are read-only, untrusted skills and in no prefix."),
+    Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
+    Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),
+    Requirement("docs.beneath", "XP", "The docs server opens nothing outside of its folder."),
+    Requirement("docs.bounded", "XP", "The docs server's reading, asking and answering are bounded."),
+    Requirement("docs.authenticated", "XP", "The docs server tells nothing to who has no token, and logs none."),
+    Requirement("docs.boundary", "XP", "A call crosses processes to its outcome, and each failure has its reason."),
+    Requirement("declined.negotiation", "TS MCP resources", "Sampling, roots and elicitation are declined."),
+    Requirement("declined.input", "DESIGN §7", "input_required is no answer, and nothing is sent a second time."),
+    Requirement("declined.tasks", "issue 4", "A tool that is callable only as a task is not offered."),
+    Requirement("results.any_json", "issue 4", "Structured content is any JSON; no content is said to be none."),
+    Requirement("results.artifacts", "issue 4", "Images, audio and blobs are artifacts; links are not followed."),
+    Requirement("hostile.enveloped", "issue 4", "A server's words stay labelled and enveloped, and change no policy."),
+    Requirement("key.passed", "DESIGN §7", "The idempotency key is passed where it is configured, never guessed."),
+    Requirement("dialects.honoured", "DESIGN §1", "The declared dialect is honoured, and open objects are closed."),
     Requirement("oauth.exchange", "TS Authentication", "A token is exchanged at a fixed endpoint, at use only."),
     Requirement("oauth.refused", "TS Authentication", "A refused client ends with tool.auth_failed."),
     Requirement("auth.unsupported", "TS Authentication", "A login that needs a person is refused at connect."),
@@ -284,6 +299,26 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
+    Requirement(
+        "decision.shown", "notes console §2.1", "The page says what a call does, why it is held and what is new."
+    ),
+    Requirement("decision.seats", "DESIGN §5 seats", "Each seat shows who sits in it; the last one decides."),
+    Requirement("decision.withdraw", "issue 5 Approvals", "A vote is taken back on the page, until its use."),
+    Requirement("decision.reject_code", "issue 5 Approvals", "A rejection carries a code that the agent is told."),
+    Requirement("decision.password", "issue 5 Approvals", "High risk takes the password; guessing ends the session."),
+    Requirement(
+        "decision.several", "issue 5 Approvals", "Several requests are shown in full and decided by themselves."
+    ),
+    Requirement("console.get", "issue 5 Approvals", "Nothing acts on GET."),
+    Requirement("inbox.queries", "issue 5 Figures", "The inbox asks a fixed number of queries, however many wait."),
+    Requirement(
+        "decision.browser", "issue 5 Prove", "Experts and clients decide in a browser: keys, 360 px, no scripts."
+    ),
+    Requirement("outbox.pages", "issue 5 Outbox", "Endpoints and deliveries are pages; a secret is shown once."),
+    Requirement(
+        "console.grants", "DESIGN §5 grants", "A grant is proposed, confirmed by others and revoked on its page."
+    ),
+    Requirement("console.access", "issue 5 Approvals", "A tenant's admin answers requests for access on a page."),
     Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
     Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
     Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),

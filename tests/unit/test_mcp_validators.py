@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mcpcatalog.contracts import ToolContract
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, ServerConfig, Transport
 from mcpcatalog.validators import is_tier_0, problems
 from tests.spec.requirements import gate
@@ -21,6 +22,20 @@ def codes(server: ServerConfig, **changes: Any) -> set[tuple[str, str]]:
         is_operator=True,
     )  # fmt: skip
     return {(problem.field, problem.code) for problem in found}
+
+
+CLOSED: dict[str, Any] = {"type": "object", "additionalProperties": False}
+
+
+def fixed(schema: dict[str, Any], *names: str, mode: CatalogMode = CatalogMode.FIXED) -> dict[str, Any]:
+    tools = tuple(ToolContract(name=name, input_schema=schema) for name in names or ("a",))
+    return {"mode": mode, "fixed_tools": tools}
+
+
+@gate("fixed.declared")
+def test_a_typed_contract_may_be_written() -> None:
+    schema = {**CLOSED, "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/b"}}, "$defs": {"b": CLOSED}}
+    assert codes(HTTP, **fixed(schema)) == set()
 
 
 @pytest.mark.parametrize(
@@ -77,6 +92,15 @@ def test_a_sound_configuration_has_no_problems(server: ServerConfig) -> None:
         (HTTP, {"maximum_output_bytes": 1_048_577}, ("maximum_output_bytes", "range")),
         (HTTP, {"timeout_seconds": 0}, ("timeout_seconds", "range")),
         (HTTP, {"mode": CatalogMode.FIXED}, ("fixed_tools", "required")),
+        (HTTP, fixed(CLOSED, mode=CatalogMode.DISCOVERED), ("fixed_tools", "not_expected")),
+        (HTTP, fixed({"type": "object"}), ("fixed_tools", "open")),
+        (HTTP, fixed({}), ("fixed_tools", "open")),
+        (HTTP, fixed({**CLOSED, "properties": {"a": {}}}), ("fixed_tools", "open")),
+        (HTTP, fixed({**CLOSED, "properties": []}), ("fixed_tools", "open")),
+        (HTTP, fixed({**CLOSED, "properties": {"a": {"type": "text"}}}), ("fixed_tools", "unusable")),
+        (HTTP, fixed({**CLOSED, "$ref": "https://evil.example/x"}), ("fixed_tools", "unusable")),
+        (HTTP, fixed(CLOSED, "a", "A"), ("fixed_tools", "conflict")),
+        (HTTP, fixed(CLOSED, *(f"t{n}" for n in range(65))), ("fixed_tools", "required")),
         (HTTP, {"key_place": KeyPlace.META}, ("key_name", "required")),
         (STDIO, {"key_place": KeyPlace.HEADER, "key_name": "Idempotency-Key"}, ("key_place", "transport")),
     ],

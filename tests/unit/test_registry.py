@@ -44,6 +44,9 @@ class Offering:
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         return self._specs
 
+    def sources(self, tenant_id: str) -> frozenset[str]:
+        return frozenset()
+
     def refresh_keys(self, tenant_id: str) -> list[str]:
         return []
 

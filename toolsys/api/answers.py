@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from toolsys.domain.skills import SkillSource
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, PolicyVerdict, RunStatus
 
 Schema = dict[str, Any]
@@ -94,6 +95,16 @@ ANSWERS: Final[dict[str, Schema]] = {
             "verdict": {"type": ["string", "null"], "enum": [*(verdict.value for verdict in PolicyVerdict), None]},
             "reason_code": TEXT, "rule": MAYBE_TEXT, "is_held": FLAG, "seats": {"type": "array", "items": TEXT},
         })},
+    }),
+    "SkillPage": _object({
+        "data": {"type": "array", "items": _object({
+            "id": ID, "name": TEXT, "version": TEXT, "description": TEXT,
+            "required_tools": {"type": "array", "items": TEXT},
+            "source": {"type": "string", "enum": [source.value for source in SkillSource]}, "server_id": MAYBE_TEXT,
+            "trust": TEXT, "is_read_only": FLAG, "is_cacheable": FLAG,
+            "arguments": {"type": "array", "items": _object({"name": TEXT, "description": TEXT, "is_required": FLAG})},
+        })},
+        "has_more": FLAG, "next_cursor": MAYBE_TEXT,
     }),
     "Explanation": _object({
         "invocation_id": ID, "name": TEXT, "status": TEXT, "reason_code": MAYBE_TEXT, "message": TEXT,

@@ -11,7 +11,7 @@ from toolsys.domain.states import InvocationStatus
 from toolsys.dryruns import Foreseen
 from toolsys.explanations import Explanation
 from toolsys.models import AgentSession, Run
-from toolsys.selectors import ArtifactView, CallView
+from toolsys.selectors import ArtifactView, CallView, SkillView
 
 FORMATS: Final = ("native", "mcp", "openai", "anthropic")
 MAXIMUM_ALIAS: Final = 64
@@ -38,6 +38,16 @@ def alias(name: str) -> str:
     if len(flat) <= MAXIMUM_ALIAS and "__" not in name and "_." not in name:
         return flat
     return f"{flat[: MAXIMUM_ALIAS - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def skill(view: SkillView) -> JsonObject:
+    """The label goes with the metadata: of what is not the platform's, the description is text from outside."""
+    return {
+        "id": view.id, "name": view.name, "version": view.version, "description": view.description,
+        "required_tools": list(view.required_tools), "source": view.source.value, "server_id": view.server_id,
+        "trust": view.source.trust.value, "is_read_only": view.source.is_read_only,
+        "is_cacheable": view.source.is_cacheable, "arguments": list(view.arguments),
+    }  # fmt: skip
 
 
 def run(row: Run, pending_approvals: int = 0) -> JsonObject:

@@ -2,12 +2,13 @@
 
 from django.urls import path, re_path
 
-from toolsys.api import documents, problems, views_artifacts, views_calls, views_sessions
+from toolsys.api import documents, problems, views_artifacts, views_calls, views_sessions, views_skills
 
 urlpatterns = [
     path("sessions", views_sessions.Sessions.as_view()),
     path("sessions/<uuid:session_id>", views_sessions.Session.as_view()),
     path("sessions/<uuid:session_id>/runs", views_sessions.SessionRuns.as_view()),
+    path("skills", views_skills.Skills.as_view()),
     path("runs/<uuid:run_id>", views_sessions.Run.as_view()),
     path("runs/<uuid:run_id>/cancel", views_sessions.EndRun.as_view(cancels=True), name="cancel-run"),
     path("runs/<uuid:run_id>/end", views_sessions.EndRun.as_view(), name="end-run"),

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from toolsys import explanations, selectors, services, wakeups
-from toolsys.api import describe, parsing, render, schemas, waiting
+from toolsys.api import describe, paging, parsing, render, schemas, waiting
 from toolsys.api.base import ApiView, answer
 from toolsys.api.schemas import StepRequest
 from toolsys.domain.calls import Disposition, Progress
@@ -16,8 +16,6 @@ from toolsys.problems import FieldError, Problem
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
 from toolsys.tenancy import tenant_transaction
-
-PAGE_LIMIT = 100
 
 
 class Steps(ApiView):
@@ -124,7 +122,7 @@ class RunInvocations(ApiView):
     @describe.operation("List the invocations of a run", answers={200: "CallPage"}, query=describe.PAGE)
     def get(self, request: Request, run_id: UUID) -> HttpResponse:
         page = selectors.run_calls(
-            self.caller.tenant_id, run_id, after=_cursor(request), limit=_limit(request),
+            self.caller.tenant_id, run_id, after=paging.cursor(request), limit=paging.limit(request),
             sealer=self.house.runtime.sealer,
         )  # fmt: skip
         if page is None:
@@ -179,18 +177,3 @@ def _is_dry(request: Request) -> bool:
     if sent not in {"true", "false"}:
         raise Problem("request.invalid", [FieldError("?dry_run", "true or false")])
     return sent == "true"
-
-
-def _cursor(request: Request) -> UUID | None:
-    sent = request.GET.get("cursor")
-    try:
-        return UUID(sent) if sent else None
-    except ValueError:
-        raise Problem("request.invalid", [FieldError("?cursor", "not a cursor of this list")]) from None
-
-
-def _limit(request: Request) -> int:
-    sent = request.GET.get("limit", "50")
-    if not (sent.isascii() and sent.isdecimal()) or not 1 <= int(sent) <= PAGE_LIMIT:
-        raise Problem("request.invalid", [FieldError("?limit", f"a number from 1 to {PAGE_LIMIT}")])
-    return int(sent)

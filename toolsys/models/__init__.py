@@ -7,6 +7,7 @@ from toolsys.models.destinations import EgressAllowance
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
 from toolsys.models.people import ApiKey, Membership, Principal
 from toolsys.models.resolutions import Resolution, UncertainResolution, WorkerProof
+from toolsys.models.skills import Skill
 from toolsys.models.tenant import PlatformState, Tenant
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Resolution",
     "Run",
     "RunStep",
+    "Skill",
     "StandingGrant",
     "Tenant",
     "ToolEvent",

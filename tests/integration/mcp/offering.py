@@ -18,10 +18,13 @@ ANY: dict[str, Any] = {"type": "object"}
 
 @dataclass
 class Offer:
-    """`answers` maps a method to its result, or to a function of its params; what is missing is no method of it."""
+    """`answers` maps a method to its result, or to a function of its params; what is missing is no method of it.
+    `greeting` is what it says to a handshake instead of shaking hands.
+    """
 
     answers: dict[str, Answer] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=lambda: {"tools": {}})
+    greeting: dict[str, Any] | None = None
     seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
@@ -62,7 +65,9 @@ class Offering:
             await reply.error(-32_601, "no such method")
 
     async def _greet(self, era: str, method: str, offer: Offer, reply: Reply) -> None:
-        if (era == "modern") != (method == "server/discover"):
+        if offer.greeting is not None:
+            await _say(reply, offer.greeting)
+        elif (era == "modern") != (method == "server/discover"):
             await reply.error(-32_601, "not in this era")
         elif era == "modern":
             await reply.result({"supportedVersions": ["2026-07-28"], "capabilities": offer.capabilities, **_MODERN})

@@ -25,6 +25,19 @@ def answer(method: str, params: dict) -> dict | None:  # type: ignore[type-arg]
     return None
 
 
+ASKED = ("sampling/createMessage", "roots/list", "elicitation/create")
+
+
+def asked(method: str) -> object:
+    """Ask the client for something in the middle of its call, and return what it said."""
+    print(json.dumps({"jsonrpc": "2.0", "id": f"ask {method}", "method": method, "params": {}}), flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == f"ask {method}":
+            return message.get("error", {}).get("code", "a result")
+    return "nothing"
+
+
 def call(name: str) -> dict:  # type: ignore[type-arg]
     if name == "hang":
         time.sleep(30)
@@ -33,15 +46,21 @@ def call(name: str) -> dict:  # type: ignore[type-arg]
     if name == "flood":
         while True:
             sys.stdout.write("x" * 65_536)
+    return {"content": [], "structuredContent": told(name)}
+
+
+def told(name: str) -> dict:  # type: ignore[type-arg]
+    """What a call returns that has no other purpose than to tell."""
+    if name == "ask":
+        return {method: asked(method) for method in ASKED}
     if name == "child":
         sleeper = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return {"content": [], "structuredContent": {"pid": sleeper.pid}}
+        return {"pid": sleeper.pid}
     if name == "cancelled":
-        return {"content": [], "structuredContent": {"requests": CANCELLED}}
+        return {"requests": CANCELLED}
     if name == "daemon":
-        return {"content": [], "structuredContent": {"pid": daemon()}}
-    found = {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}
-    return {"content": [], "structuredContent": found}
+        return {"pid": daemon()}
+    return {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}
 
 
 def daemon() -> int:

@@ -1,0 +1,58 @@
+"""Argument contracts of a fixed server: its tools as we declare them, whatever the peer would say of itself.
+
+Typed in code by a pydantic model, or written as JSON Schema by an operator; both are closed, and read by one model. It
+imports nothing of Django or the SDK, so that a server of ours and its client share one contract. Source: XP.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+MAXIMUM_CONTRACTS: Final = 64
+# What gives a value a type, directly or elsewhere.
+_TYPING: Final = ("type", "enum", "const", "$ref", "anyOf", "allOf", "oneOf")
+
+
+class Arguments(BaseModel):
+    """The parent of typed arguments: nothing but what is declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ToolContract(BaseModel):
+    """One remote tool of a fixed server: the only name that is sent, and the only arguments."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    description: Annotated[str, StringConstraints(max_length=4_096)] = ""
+    input_schema: dict[str, Any] = Field(default_factory=dict)
+
+    def defects(self) -> Iterator[str]:
+        """Yield what leaves the arguments open."""
+        if self.input_schema.get("type") != "object" or self.input_schema.get("additionalProperties") is not False:
+            yield "the root must be an object with additionalProperties: false"
+        properties = self.input_schema.get("properties", {})
+        if not isinstance(properties, dict):
+            yield "properties must be an object"
+            return
+        for name, schema in properties.items():
+            if not isinstance(schema, dict) or not any(word in schema for word in _TYPING):
+                yield f"the argument {name[:64]} has no type"
+
+
+def typed(name: str, description: str, arguments: type[Arguments]) -> ToolContract:
+    """Return the contract that a pydantic model makes."""
+    return ToolContract(name=name, description=description, input_schema=arguments.model_json_schema())
+
+
+def read(stored: Any) -> tuple[ToolContract, ...]:
+    """Return the contracts of a stored list. What cannot be read is no contract, and so no tool."""
+    found = []
+    for item in stored[:MAXIMUM_CONTRACTS] if isinstance(stored, list) else []:
+        try:
+            found.append(ToolContract.model_validate(item))
+        except ValidationError:
+            continue
+    return tuple(found)

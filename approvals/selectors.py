@@ -6,11 +6,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from approvals import ballots, services
 from approvals.models import ApprovalVote
 from approvals.seating import Ballot, Check
-from toolsys import database, decisions
+from toolsys import decisions
 from toolsys.domain.seats import Seat
 from toolsys.domain.spec import RiskLevel
 from toolsys.domain.states import ApprovalStatus
@@ -120,14 +121,17 @@ def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
 
 
 def of_tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
-    """Return the requests of one tab, in no order."""
+    """Return the requests of one tab, in no order.
+
+    By the statement's time, which an index can be asked for; a decision asks the clock itself.
+    """
     pending = ApprovalRequest.objects.filter(status=ApprovalStatus.PENDING)
     if tab == "decided":
         return ApprovalRequest.objects.exclude(status__in=[ApprovalStatus.PENDING, ApprovalStatus.EXPIRED])
     if tab == "expired":
-        lapsed = pending.filter(expires_at__lte=database.now())
+        lapsed = pending.filter(expires_at__lte=Now())
         return lapsed | ApprovalRequest.objects.filter(status=ApprovalStatus.EXPIRED)
-    live = pending.filter(expires_at__gt=database.now())
+    live = pending.filter(expires_at__gt=Now())
     mine = live.filter(_for_seats(user)).exclude(invocation__api_key__owner=user)
     mine = mine.exclude(pk__in=_voted(user))
     return mine if tab == MINE else live.exclude(pk__in=mine.values("pk"))

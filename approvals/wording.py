@@ -3,6 +3,7 @@
 Words come from the classification and from what policy recorded; nothing that a tool or a server says is among them.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,7 +78,7 @@ def summary(arguments: Any) -> str:
     if not isinstance(arguments, dict):
         return ""
     plain = [(name, value) for name, value in sorted(arguments.items()) if not isinstance(value, dict | list)]
-    said = ", ".join(f"{name}: {' '.join(str(value)[:200].split())}" for name, value in plain[:3])
+    said = ", ".join(f"{name}: {' '.join(_short(value).split())}" for name, value in plain[:3])
     shown = inert.visible(said)
     return f"{shown[:99]}…" if len(shown) > 100 else shown
 
@@ -86,6 +87,10 @@ def _condition(seen: JsonObject) -> tuple[str, str, str]:
     value = inert.visible(str(seen["value"])) if "value" in seen else "it is not there"
     operator = str(seen.get("operator", ""))
     return inert.visible(str(seen.get("pointer", ""))), _OPERATORS.get(operator, operator), value
+
+
+def _short(value: Any) -> str:
+    return value[:200] if isinstance(value, str) else json.dumps(value)[:200]
 
 
 def _plain(value: Any) -> str:

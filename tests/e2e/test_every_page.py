@@ -7,15 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from approvals import policy_services
+from approvals import grants, notify, policy_services
+from approvals.outbox_models import EndpointKind
 from approvals.ruleset import SwitchKind
+from config import wiring
 from tests.e2e.chromium import LOOKS, Look
 from tests.e2e.visitor import Arrive, member
 from tests.factories import Tenancy
 from tests.integration.console.conftest import hold
 from tests.integration.console.people import AGENTS, INBOX, INDEX, INVOCATIONS, KEYS, RUNS, page_of
+from tests.integration.console.test_grant_pages import ACCESS, GRANTS
+from tests.integration.console.test_outbox_pages import DELIVERIES, ENDPOINTS
 from tests.integration.console.test_policy_pages import FORESEE, PERMISSIONS, PROFILES, REPLAY, RULES, SWITCHES
 from tests.spec.requirements import gate
+from toolsys.composition import composed
 from toolsys.domain.spec import SideEffectClass
 from toolsys.domain.states import PolicyVerdict, Role
 from toolsys.ports import Runtime
@@ -41,6 +46,16 @@ def pages(acme: Tenancy, worker: Runtime, user: object) -> Iterator[tuple[str, s
     )
     policy_services.permit_tools(tenant_id=acme.id, tools="*", is_enabled=True)
     held = hold(acme, LONG_LINE)
+    endpoint, _ = notify.create_endpoint(
+        tenant_id=acme.id, user=user, name="ours", kind=EndpointKind.WEBHOOK,
+        target="https://hooks.example.com/" + "x" * 90, types=["approval.requested"],
+        sealer=composed().runtime.sealer, policy_for=wiring.webhook_policy,
+    )  # fmt: skip
+    sent = notify.send_test(tenant_id=acme.id, endpoint_id=endpoint.pk)
+    grant = grants.propose_grant(
+        tenant_id=acme.id, user=user, request_id=held.request.pk, maximum_uses=3, expires_seconds=3_600, note="monthly",
+        conditions=[{"pointer": "/line", "operator": "prefix", "value": "pay"}],
+    )  # fmt: skip
     (done,) = acme.propose(("demo.echo", {"text": LONG_LINE}))
     acme.work(worker, done)
     call = page_of(INVOCATIONS, done.invocation_id)
@@ -49,7 +64,10 @@ def pages(acme: Tenancy, worker: Runtime, user: object) -> Iterator[tuple[str, s
     yield from (("invocation", call), ("explanation", call.replace("/change/", "/explain/")))
     yield from (("rules", RULES), ("rule", page_of(RULES, rule.rule_id)), ("new rule", f"{RULES}add/"))
     yield from (("replay", REPLAY), ("foresee", FORESEE), ("permissions", PERMISSIONS), ("switches", SWITCHES))
-    yield ("profiles", PROFILES)
+    yield from (("profiles", PROFILES), ("endpoints", ENDPOINTS), ("endpoint", page_of(ENDPOINTS, endpoint.pk)))
+    yield from (("deliveries", DELIVERIES), ("delivery", page_of(DELIVERIES, sent.pk)), ("access", ACCESS))
+    yield from (("grants", GRANTS), ("grant", page_of(GRANTS, grant.pk)))
+    yield ("grant new", f"{GRANTS}add/?request={held.request.pk}")
 
 
 @gate("console.windows")

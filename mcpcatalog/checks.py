@@ -262,7 +262,7 @@ _OTHERWISE: Final = {
     "tcp": "Nothing accepts connections at this address and port: check the port, the firewall, and that the server is "
     "running.",
     "tls": "The server does not speak TLS as we do: check that the port is an https port, and the certificate.",
-    "process": "The program did not start or ended at once: run the command line of TOOLSYS_STDIO_SERVERS by hand.",
+    "process": "The program did not start, ended at once, or took more than ten seconds: run its command line by hand.",
     "protocol": "What answers there is not a Model Context Protocol server: check the path of the URL, mostly /mcp.",
     "authentication": "The server refuses to let us in: check the scheme and set the credential anew.",
     "tools": "The list of tools could not be read, or none of them can be used: see the rejected tools and their "

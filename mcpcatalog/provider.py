@@ -193,11 +193,16 @@ class McpProvider:
         return frozenset(state.config.server_id for state in states if _is_offering(state))
 
     def specs(self, tenant_id: str) -> list[ToolSpec]:
-        return [
-            mapping.spec_of(state.config, tool, state.catalog_hash)
+        states = [
+            state
             for state in selectors.enabled_servers(tenant_id, self.commands)
             if state.catalog_hash and _is_offering(state)
-            for tool in selectors.generation(tenant_id, state.config.server_id, state.catalog_hash)
+        ]
+        offered = selectors.generations(tenant_id, {state.config.server_id: state.catalog_hash for state in states})
+        return [
+            mapping.spec_of(state.config, tool, state.catalog_hash)
+            for state in states
+            for tool in offered[state.config.server_id]
         ]
 
     def refresh_keys(self, tenant_id: str) -> list[str]:

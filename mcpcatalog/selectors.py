@@ -30,6 +30,8 @@ from toolsys.tenancy import tenant_transaction
 # A login that was refused while connecting: none of the server's tools is offered until it lets us in again.
 REFUSED_LOGIN: Final = frozenset({"tool.auth_failed", "tool.auth_unsupported"})
 
+_DECLARED: Final = ("remote_name", "description", "input_schema", "claims", "is_application_only")
+
 type Commands = Mapping[str, StdioCommand]
 
 
@@ -90,16 +92,17 @@ def server(tenant_id: str, server_id: str, commands: Commands) -> ServerState | 
         return next(iter(_states(tenant_id, rows, commands)), None)
 
 
-def generation(tenant_id: str, server_id: str, catalog_hash: str) -> list[RemoteTool]:
-    """Return the tools of one generation that were not withdrawn."""
+def generations(tenant_id: str, hashes: Mapping[str, str]) -> dict[str, list[RemoteTool]]:
+    """Return by server the tools of one generation each that were not withdrawn, in one query."""
+    found: dict[str, list[RemoteTool]] = {server_id: [] for server_id in hashes}
     with tenant_transaction(tenant_id):
         rows = CatalogTool.objects.filter(
-            tenant_id=tenant_id, server_id=server_id, catalog_hash=catalog_hash, withdrawn_at=None
+            tenant_id=tenant_id, server_id__in=hashes.keys(), catalog_hash__in=set(hashes.values()), withdrawn_at=None
         ).order_by("registry_name")
-        return [
-            RemoteTool(row.remote_name, row.description, row.input_schema, row.claims, row.is_application_only)
-            for row in rows
-        ]
+        for server_id, digest, *declared in rows.values_list("server_id", "catalog_hash", *_DECLARED):
+            if hashes[server_id] == digest:
+                found[server_id].append(RemoteTool(*declared))
+    return found
 
 
 def pinned_tool(tenant_id: str, server_id: str, catalog_hash: str, registry_name: str) -> PinnedTool | None:

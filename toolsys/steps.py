@@ -300,6 +300,8 @@ def execution_context(case: Case, runtime: Runtime) -> ToolExecutionContext:
     assert claim is not None
     assert case.normalized is not None
     assert runtime.execution is not None
+    # What is sent is made from the bytes that were judged and approved, whatever was done to the object since step 5.
+    case.arguments = canonical.parse_strict(case.normalized.canonical)
 
     async def mark_effect_sent() -> None:
         """A no-op: the executor has committed the watermark before any tool whose side effect is not none."""

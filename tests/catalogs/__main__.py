@@ -11,7 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+import mcp_types
+
 from mcpcatalog.remote import AuthScheme, ServerConfig, StdioCommand, Transport
+from mcpcatalog.sdk import surfaces
 from mcpcatalog.sdk.connection import Timeouts
 from mcpcatalog.sdk.pool import ConnectionPool
 from tests.catalogs.real import FROM_NPM, NODE, PYPI, Real, placed
@@ -24,19 +27,22 @@ NAMES: Final = {**{name: f"mcp-server-{name}" for name in PYPI}, **{name: f"serv
 
 
 async def declared(real: Real, folder: Path) -> list[Any]:
-    """Return the declarations as received."""
+    """Return the declarations as received, the unusable ones included."""
     command = StdioCommand(tuple(placed(real.argv, folder)), placed(real.environment, folder))
     config = ServerConfig("acme", "peer", Transport.STDIO, "peer", AuthScheme.NONE, command=command)
     pool = ConnectionPool(policy_of, timeouts=Timeouts(connect=60, probe=20, request=30))
+    found: list[Any] = []
     try:
         connection = await pool.acquire(config, "s", nobody)
-        catalog = await connection.discover()
+        page_at = surfaces.pages(connection._listing, mcp_types.ListToolsRequest)
+        cursor: str | None = None
+        while not found or cursor:
+            page = await page_at(cursor)
+            found += page["tools"]
+            cursor = page.get("nextCursor")
     finally:
         await pool.close_all()
-    return [
-        {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema, **tool.claims}
-        for tool in catalog.tools
-    ]  # fmt: skip
+    return found
 
 
 def differences(name: str, tools: list[Any]) -> list[str]:

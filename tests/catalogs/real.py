@@ -26,6 +26,7 @@ class Real:
     holds: str
     refused: tuple[str, dict[str, Any]]
     environment: dict[str, str] = field(default_factory=dict)
+    rejected: tuple[str, ...] = ()
 
 
 def script(package: str, *arguments: str) -> tuple[str, ...]:
@@ -52,8 +53,9 @@ PYPI: Final = {
 }  # fmt: skip
 FROM_NPM: Final = {
     "everything": Real(
-        script("server-everything", "stdio"), OLD, 13,
+        script("server-everything", "stdio"), OLD, 12,
         (("echo", {"message": "größer"}), ("get-sum", {"a": 2, "b": 40})), "42", ("get-sum", {"a": "x"}),
+        rejected=("simulate-research-query",),
     ),
     "filesystem": Real(
         script("server-filesystem", "folder"), OLD, 14,

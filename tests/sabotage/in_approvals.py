@@ -63,6 +63,11 @@ APPROVAL_DEFECTS: Final = (
         RACES + "test_every_evaluation_is_stored_also_one_that_changes_nothing",
     ),
     defect(
+        "approval: rewritten after it", "what is sent is made from the approved bytes", "toolsys/steps.py",
+        "    case.arguments = canonical.parse_strict(case.normalized.canonical)\n", "",
+        RACES + "test_what_is_sent_is_made_from_what_was_approved_and_not_from_what_became_of_it",
+    ),
+    defect(
         "grant: last use not locked", "of calls at once one takes the last use", "toolsys/sql/55_grants.sql",
         "RETURN FOUND AND g.uses < g.maximum_uses AND", "RETURN FOUND AND",
         GRANTS + "test_what_happens_to_a_grant_between_judging_and_intent_is_seen",

@@ -22,10 +22,10 @@ from tests.races.moments import at, row_of
 from tests.scripted import Scripted
 from tests.spec.requirements import gate
 from toolsys import database, queue, services
-from toolsys.domain.calls import Disposition, Progress
+from toolsys.domain.calls import Decision, Disposition, Facts, Progress, ProposedAction
 from toolsys.domain.results import TextPart, ToolResult
 from toolsys.models import Agent, ApiKey, ApprovalRequest, Invocation, Membership, PolicyDecision, RunStep
-from toolsys.ports import Runtime, Tool
+from toolsys.ports import PolicyGate, Runtime, Tool
 from toolsys.problems import Problem
 from toolsys.tenancy import bump_authz_epoch, tenant_transaction
 
@@ -299,6 +299,29 @@ def test_arguments_that_were_altered_in_the_database_are_never_sent(acme: Tenanc
         acme.work(site.runtime(worker), site.desk.held)
     assert (site.tool.sent, row_of(acme, site.desk.held).effect_sent_at) == ([], None)
     assert site.desk.now.status == "approved"
+
+
+class Rewriting:
+    """A policy port that rewrites what it is shown, as a careless hook would."""
+
+    def __init__(self, policy: PolicyGate) -> None:
+        self._policy = policy
+
+    def evaluate(self, action: ProposedAction, facts: Facts) -> Decision:
+        decision = self._policy.evaluate(action, facts)
+        action.arguments["line"] = "to somebody else"
+        return decision
+
+
+@gate("approvals.races", "faults.b47")
+def test_what_is_sent_is_made_from_what_was_approved_and_not_from_what_became_of_it(
+    acme: Tenancy, worker: Runtime
+) -> None:
+    site = site_of(acme)
+    approve(site)
+    runtime = site.runtime(worker)
+    acme.work(replace(runtime, policy=Rewriting(runtime.policy)), site.desk.held)
+    assert [arguments["line"] for arguments, _ in site.tool.sent] == ["x"]
 
 
 def together(*deeds: Callable[[], object]) -> list[str]:

@@ -36,8 +36,9 @@ def folder(tmp_path: Path) -> Path:
 def used(here: Bench, real: Real, config: ServerConfig, folder: Path) -> None:
     catalog = here.run(here.connect(config).discover(), 60.0)
     generation = map_catalog(config, catalog, output_ceiling_bytes=1_048_576)
-    assert (catalog.revision, len(catalog.tools), generation.rejected, generation.conflicts) == (
-        real.revision, real.tools, (), (),
+    rejected = tuple(bad.remote_name for bad in generation.rejected)
+    assert (catalog.revision, len(catalog.tools), rejected, generation.conflicts) == (
+        real.revision, real.tools, real.rejected, (),
     )  # fmt: skip
     answers = [here.call(config, name, 30.0, **placed(arguments, folder)) for name, arguments in real.calls]
     assert [answer.is_error for answer in answers] == [False] * len(answers)

@@ -72,8 +72,10 @@ def serve(sweep_seconds: float, grace_seconds: float, stopping: threading.Event,
         try:
             if _is_leader():
                 leading.set()
+                # Asked before the sweep: a lease that ends between the two is then swept at once, and not overlooked.
+                lease_end = time.monotonic() + _seconds_to_lease_end()
                 _count(sweep(grace_seconds))
-                until = min(until, time.monotonic() + _seconds_to_lease_end())
+                until = min(until, lease_end)
             else:
                 leading.clear()
         except (DatabaseError, redis.RedisError, OSError):

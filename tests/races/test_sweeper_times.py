@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.db import connections
@@ -69,6 +70,40 @@ def test_a_lease_that_ends_is_swept_at_once_and_not_a_sweep_later(
     monkeypatch.setattr(sweeper, "sweep", watched)
     with serving(NEVER_SECONDS):
         assert named.wait(PATIENCE_SECONDS), "the next sweep is an hour away"
+
+
+@gate("recovery.bound")
+def test_a_lease_that_ends_while_the_scheduler_sweeps_is_swept_next(
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was live for the sweep and is past for who asks what comes next: neither may overlook it."""
+    (call,) = acme.propose(("demo.echo", {"text": "x"}))
+    with pytest.raises(Crash):
+        acme.work(crashing(worker, "after_claim"), call)
+    named, sweep = threading.Event(), sweeper.sweep
+
+    def ending(grace_seconds: float) -> list[sweeper.Due]:
+        found = sweep(grace_seconds)
+        if any(str(due.id) == str(call.invocation_id) for due in found):
+            named.set()
+        elif (left := _left(acme, call.invocation_id)) > 0:
+            stopping.wait(left + 0.1)
+        return found
+
+    stopping = threading.Event()
+    monkeypatch.setattr(sweeper, "sweep", ending)
+    with tenant_transaction(acme.id):
+        Invocation.objects.filter(pk=call.invocation_id).update(
+            lease_expires_at=timezone.now() + timedelta(seconds=1.5), dispatch_after=None
+        )
+    with serving(NEVER_SECONDS):
+        assert named.wait(PATIENCE_SECONDS), "the next sweep is an hour away"
+
+
+def _left(tenancy: Tenancy, invocation_id: UUID) -> float:
+    with tenant_transaction(tenancy.id):
+        end = Invocation.objects.get(pk=invocation_id).lease_expires_at
+    return (end - timezone.now()).total_seconds() if end is not None else 0.0
 
 
 @gate("recovery.bound")

@@ -2,7 +2,7 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test demo bench bench-decisions bench-inbox bench-mcp bench-values crash crash-ci reliability egress \
+.PHONY: help up test test-slow demo bench bench-decisions bench-inbox bench-mcp bench-values crash crash-ci reliability egress \
   hostile conformance catalogs model policy-check \
   properties sabotage races soak pages lint lock clean-data
 SHELL = /bin/sh
@@ -15,7 +15,8 @@ SEED =
 help:
 	@printf '%s\n' \
 	  'make up          start everything here: servers, migrations, web, worker, scheduler (PORT=8000)' \
-	  'make test        run the whole test suite on servers of its own (ARGUMENTS="-k name")' \
+	  'make test        run the test suite on servers of its own (ARGUMENTS="-k name")' \
+	  'make test-slow   its tests with browsers, and with servers and processes of their own' \
 	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
 	  'make crash-ci    a choice of it that covers every pair of its axes, as far as 5 minutes go' \
 	  'make reliability write the results of `make crash` into toolsys/docs/reliability.md' \
@@ -49,6 +50,11 @@ test:
 	@sh config/environment.sh tests/requirements.lock
 	@sh tests/npm/install.sh || true
 	@exec $(PYTHON_IN_VENV) -m pytest -n auto $(ARGUMENTS)
+
+test-slow:
+	@sh config/environment.sh tests/requirements.lock
+	@sh tests/npm/install.sh || true
+	@exec $(PYTHON_IN_VENV) -m pytest -n auto -m "slow and not long" $(ARGUMENTS)
 
 # ARGUMENTS="--fresh" forgets what was played, "--only after_claim" plays some cells; TOOLSYS_CRASH_SCALE=3 stretches
 # lease and sweep on a busy machine.

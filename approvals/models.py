@@ -204,6 +204,7 @@ class KillSwitch(TenantOwned):
 
     class Meta:
         db_table = "kill_switches"
+        verbose_name_plural = "kill switches"
         constraints = [
             # Two throws at once: the second is refused. It also finds the newest throw.
             models.UniqueConstraint(fields=["tenant", "kind", "target", "number"], name="kill_switch_throw_is_unique"),
@@ -224,3 +225,4 @@ class PlatformSwitch(models.Model):
 
     class Meta:
         db_table = "platform_switches"
+        verbose_name_plural = "platform switches"

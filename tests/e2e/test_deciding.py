@@ -1,5 +1,7 @@
 """Deciding in a real browser: as an expert by keyboard, as a client on a phone without scripts, after a deep link."""
 
+import pytest
+
 from approvals import policy_services
 from tests.e2e.chromium import DARK, DESKTOP, NO_SCRIPTS, Look
 from tests.e2e.visitor import PASSWORD, Arrive, member
@@ -8,6 +10,8 @@ from tests.integration.console.conftest import hold
 from tests.integration.console.people import INBOX
 from tests.spec.requirements import gate
 from toolsys.domain.states import Role
+
+pytestmark = pytest.mark.slow
 
 PHONE_NO_SCRIPTS = Look("phone-no-scripts", width=360, height=740, has_scripts=False)
 

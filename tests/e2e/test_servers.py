@@ -16,6 +16,8 @@ from toolsys.domain.states import Role
 from toolsys.ports import Runtime
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 SERVERS, HOSTS = "/admin/mcpcatalog/mcpserver/", "/admin/toolsys/egressallowance/"
 SCHEMA = {"type": "object", "properties": {"customer": {"type": "string", "maxLength": 40}}}
 # The long way through all windows has its place in `make e2e`; one narrow window goes with every run.

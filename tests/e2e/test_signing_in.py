@@ -7,6 +7,8 @@ from tests.e2e.visitor import PASSWORD, Arrive, member
 from tests.factories import Tenancy
 from toolsys.domain.states import Role
 
+pytestmark = pytest.mark.slow
+
 APPEND = "document.querySelector('#content').insertAdjacentHTML('beforeend'"
 INBOX = "/admin/toolsys/approvalrequest/"
 

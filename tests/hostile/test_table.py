@@ -19,6 +19,8 @@ from tests.hostile.server import Hostile, serving
 from tests.hostile.table import ROWS
 from tests.spec.requirements import gate
 
+pytestmark = pytest.mark.slow
+
 # They use up a deadline of seconds, or megabytes.
 SLOW = ("stalls", "drips", "mute", "banner", "protocol", "accepts", "never", "huge", "flood", "endless", "bomb", "end")
 QUICK = [row for row in ROWS if row.seconds != BRIEF and not any(word in row.name for word in SLOW)]

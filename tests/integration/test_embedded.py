@@ -20,6 +20,8 @@ from config.embedded import Servers
 from config.supervisor import StartError
 from tests.integration.processes import PATIENCE_SECONDS, eventually, is_alive, running
 
+pytestmark = pytest.mark.slow
+
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has an account to drop to")
 
 

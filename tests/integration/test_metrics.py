@@ -51,6 +51,7 @@ def value(shown: str, series: str) -> float:
 
 
 @gate("metrics.processes")
+@pytest.mark.slow
 def test_whoever_is_asked_answers_for_all_processes_of_the_machine(tmp_path: Path) -> None:
     running = [program(COUNT, tmp_path) for _ in range(2)]
     try:

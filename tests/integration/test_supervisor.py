@@ -15,6 +15,8 @@ from config import supervisor
 from config.supervisor import Child, Program
 from tests.integration.processes import ROOT, Running, eventually, is_alive, running
 
+pytestmark = pytest.mark.slow
+
 RUN = """
 import json, os, sys
 from pathlib import Path

@@ -61,6 +61,7 @@ class Lane:
         report.unlink(missing_ok=True)
         command = [
             sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=line",
+            "-m", "not long",
             f"--junitxml={report}", *tests,
         ]  # fmt: skip
         environment = {

@@ -65,6 +65,7 @@ class ApiKey(TenantOwned):
 
     class Meta:
         db_table = "api_keys"
+        verbose_name = "API key"
         constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="api_key_name_is_unique")]
 
     def __str__(self) -> str:

@@ -224,6 +224,7 @@ def test_who_died_before_recording_is_followed_and_cannot_overwrite(
 
 
 @gate("outbox.crash")
+@pytest.mark.slow
 def test_a_scheduler_killed_between_commit_and_delivery_loses_nothing(
     acme: Tenancy, receiver: Receiver, tmp_path: Path
 ) -> None:

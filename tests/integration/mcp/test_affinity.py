@@ -35,6 +35,8 @@ from toolsys.domain.states import OutcomeStatus
 from toolsys.models import Invocation, ToolEvent
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = str(Path(__file__).with_name("counting_peer.py"))
 COMMAND = StdioCommand((sys.executable, SCRIPT, "stdio"))
 PATIENCE_SECONDS = 60.0

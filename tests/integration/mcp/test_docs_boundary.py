@@ -29,6 +29,8 @@ from toolsys.models import Invocation, PolicyDecision, ToolEvent
 from toolsys.selectors import CallView
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 TOKEN = "docs-token-" + "s3cr3t" * 4
 WRONG = "wrong-token-" + "s3cr3t" * 4

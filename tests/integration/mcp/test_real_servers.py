@@ -19,6 +19,8 @@ from tests.catalogs.real import FROM_NPM, NODE, NPM, PYPI, Real, placed, script
 from tests.integration.mcp.conftest import Bench
 from tests.spec.requirements import gate
 
+pytestmark = pytest.mark.slow
+
 needs_npm = pytest.mark.skipif(NODE is None, reason=f"nothing is installed at {NPM}: sh tests/npm/install.sh")
 
 

@@ -27,6 +27,8 @@ from tests.integration.mcp.test_secrets import rows_of, store
 from tests.spec.requirements import gate
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 SENTINEL: Final = "sentinel-of-the-vault-4711"
 SAID: Final = [{"type": "text", "text": f"you sent {SENTINEL}"}]
 CALLS: Final[dict[str, Script]] = {

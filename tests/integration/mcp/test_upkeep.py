@@ -151,6 +151,7 @@ def test_a_session_that_takes_a_remembered_discovery_says_so(
 
 
 @gate("connections.released")
+@pytest.mark.slow
 def test_a_session_whose_run_has_ended_is_let_go_of_at_once(acme: Tenancy, workbench: Workbench, doors: Doors) -> None:
     name, _ = doors.peer()
     config = configured(acme, doors.at(name, acme.id, classification=READ))

@@ -6,6 +6,7 @@ the schema is migrated once and cloned. The data of `make up` is never touched.
 
 import atexit
 import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -43,9 +44,15 @@ def start() -> None:
         data = Path(os.environ.get("TOOLSYS_TEST_DATA", ROOT / ".data" / "test"))
         servers = embedded.start(data, durable=False)
         atexit.register(servers.stop)
+        atexit.register(_say_no_more)
         os.environ.update({**servers.environment(), **ENVIRONMENT, "TOOLSYS_DATA_DIR": str(data / "files")})
         os.environ["TEST_TEMPLATE"] = _migrated_template()
     _own_database(os.environ["TEST_TEMPLATE"])
+
+
+def _say_no_more() -> None:
+    """Threads that outlive the servers log of it, to streams that pytest has closed: the last line is the verdict."""
+    logging.raiseExceptions = False
 
 
 def _migrated_template() -> str:

@@ -56,7 +56,7 @@ class Lane:
             for path in changed:
                 shutil.copy2(ROOT / path, self.folder / path)
 
-    def run(self, tests: Sequence[str]) -> Report:
+    def run(self, tests: Sequence[str], seconds: float = RUN_SECONDS) -> Report:
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
         command = [
@@ -69,7 +69,7 @@ class Lane:
         }
         environment |= {"TOOLSYS_TEST_DATA": str(self.folder / "data"), "PYTHONDONTWRITEBYTECODE": ""}
         done = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=RUN_SECONDS, env=environment, check=False
+            command, cwd=self.folder, capture_output=True, text=True, timeout=seconds, env=environment, check=False
         )
         tail = "\n".join(done.stdout.splitlines()[-15:] + done.stderr.splitlines()[-5:])
         return Report({test: _state(test, _cases(report)) for test in tests}, tail)

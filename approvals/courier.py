@@ -88,8 +88,8 @@ class Courier:
             while not stopping.is_set():
                 try:
                     self._hand_out(pool)
-                except (DatabaseError, OSError):
-                    log.exception("the outbox could not be read; trying again")
+                except (DatabaseError, OSError) as error:
+                    log.error("the outbox could not be read (%s); trying again", type(error).__name__)
                     database.discard_connection()
                 stopping.wait(every_seconds)
 
@@ -106,8 +106,8 @@ class Courier:
         """One message that cannot be handled may not end the thread's others: its lease passes, and it comes again."""
         try:
             self.deliver(tenant_id, delivery_id)
-        except Exception:
-            log.exception("a message could not be handled")
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends no other message; its text may hold values
+            log.error("a message could not be handled (%s)", type(error).__name__)
         finally:
             database.discard_connection()
 

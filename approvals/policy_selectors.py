@@ -80,10 +80,10 @@ def usable_grants(tenant_id: str, grants: Sequence[UUID], invocation_id: UUID | 
         rows = database.call(
             "SELECT * FROM toolsys_usable_grants(%s, %s, %s)", (tenant_id, list(grants), invocation_id)
         )
-    except DatabaseError:
+    except DatabaseError as error:
         if invocation_id is not None:
             raise
-        log.exception("grants of %s could not be read; the call is held", tenant_id)
+        log.error("grants of %s could not be read (%s); the call is held", tenant_id, type(error).__name__)
         return frozenset()
     return frozenset(row[0] for row in rows)
 

@@ -78,9 +78,10 @@ def serve(sweep_seconds: float, grace_seconds: float, stopping: threading.Event,
                 until = min(until, lease_end)
             else:
                 leading.clear()
-        except (DatabaseError, redis.RedisError, OSError):
+        except (DatabaseError, redis.RedisError, OSError) as error:
             leading.clear()
-            log.exception("sweep failed; trying again")
+            # Its type only, here and below: the text of a database error may hold a row's values.
+            log.error("sweep failed (%s); trying again", type(error).__name__)
             database.end_session()
         stopping.wait(max(until - time.monotonic(), SHORTEST_PAUSE))
     side.join(CHORE_SECONDS)
@@ -95,8 +96,8 @@ def _do_chores(
                 break
             try:
                 chore.run_if_due()
-            except (DatabaseError, redis.RedisError, OSError):
-                log.exception("a chore failed; it is tried again when it is due")
+            except (DatabaseError, redis.RedisError, OSError) as error:
+                log.error("a chore failed (%s); it is tried again when it is due", type(error).__name__)
                 database.discard_connection()
         database.release_connection()
 

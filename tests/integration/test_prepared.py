@@ -9,6 +9,7 @@ from django.db import DataError, IntegrityError, OperationalError, ProgrammingEr
 
 from tests.factories import Tenancy
 from toolsys import database
+from toolsys.domain.trust import TrustLevel
 
 AN_ID = uuid.uuid4()
 MOMENT = datetime(2026, 11, 30, 12, 30, 15, 123456, tzinfo=UTC)
@@ -44,6 +45,12 @@ def test_text_with_a_nul_is_refused_and_not_cut(database_: None) -> None:
 def test_a_list_of_texts_has_no_form(database_: None) -> None:
     with pytest.raises(ProgrammingError):
         database.call("SELECT %s::text[]", (['a","b'],))
+
+
+def test_a_member_of_an_enumeration_is_its_text_and_an_object_has_no_form(database_: None) -> None:
+    assert database.call("SELECT %s::text", (TrustLevel.USER,)) == [("user",)]
+    with pytest.raises(ProgrammingError):
+        database.call("SELECT %s::text", (object(),))
 
 
 def test_several_rows_and_none(database_: None) -> None:

@@ -48,7 +48,7 @@ def execute(connection: Connection, statement: str, parameters: Sequence[Any]) -
     Transaction: none may be open. Raises: psycopg.Error.
     """
     prepared = vars(connection).get(_ATTRIBUTE) or _begin(connection)
-    values: list[Any] = [None if value is None else _DUMPERS[type(value)](value) for value in parameters]
+    values: list[Any] = [None if value is None else _dumper(value)(value) for value in parameters]
     formats = [_BINARY if type(value) is bytes else _TEXT for value in parameters]
     try:
         result = _check(connection.pgconn.exec_prepared(prepared.name_of(statement), values, formats), connection)
@@ -102,3 +102,11 @@ _DUMPERS: Final[dict[type, Callable[[Any], bytes]]] = {
     datetime: lambda value: value.isoformat().encode(),
     list: _list,
 }
+
+
+def _dumper(value: Any) -> Callable[[Any], bytes]:
+    """Members of an enumeration are texts, too. Raises: ProgrammingError for what has no form here."""
+    found = _DUMPERS.get(type(value)) or (_text if isinstance(value, str) else None)
+    if found is None:
+        raise psycopg.ProgrammingError(f"a {type(value).__name__} has no form here")
+    return found

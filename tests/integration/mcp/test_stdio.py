@@ -183,6 +183,8 @@ def test_a_killed_worker_leaves_nothing_of_its_servers(tmp_path: Path) -> None:
     try:
         assert worker.stdout is not None
         pids = list(map(int, worker.stdout.readline().split()))
+        # A server that has hung does not see its input end: only the keeper can end it.
+        os.kill(pids[1], signal.SIGSTOP)
     finally:
         worker.kill()
         worker.wait()

@@ -65,7 +65,8 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     defect(
         "refused write sent again", "a 401 after the watermark proves nothing", "mcpcatalog/results.py",
         "if not has_renewed or recovery.recover(declared, effect_sent=was_sent) is RecoveryAction.UNCERTAIN:",
-        "if not has_renewed:", LADDER + "test_a_non_idempotent_call_is_uncertain_and_not_sent_again",
+        "if not has_renewed:",
+        "tests/unit/test_mcp_results.py::test_a_new_login_permits_another_try_only_where_one_could_not_double",
     ),
     defect(
         "error is proof", "only effect_status not_applied proves that nothing was applied", "mcpcatalog/results.py",

@@ -10,6 +10,7 @@ import pytest
 from mcpcatalog import remote, results
 from mcpcatalog.remote import CallResult
 from mcpcatalog.sdk.answers import result_of
+from tests.unit.specs import spec
 from toolsys.domain.results import ArtifactPart, ArtifactRef, TextPart, ToolFailureKind, ToolResult
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.trust import TrustLevel
@@ -78,6 +79,22 @@ def test_the_transport_proves_nothing_once_a_write_was_dispatched(error: remote.
     assert ordinary is not None
     assert unknown.kind is ToolFailureKind.OUTCOME_UNKNOWN
     assert (ordinary.kind is ToolFailureKind.OUTCOME_UNKNOWN, ordinary.reason_code) == (False, error.reason_code)
+
+
+@pytest.mark.parametrize(
+    ("classification", "has_renewed", "may_try"),
+    [(WRITE, True, False), (READ, True, True), (READ, False, False), (IDEMPOTENT_WRITE, True, True)],
+    ids=["write", "read", "not-renewed", "idempotent"],
+)
+def test_a_new_login_permits_another_try_only_where_one_could_not_double(
+    classification: Classification, has_renewed: bool, may_try: bool
+) -> None:
+    declared = spec(
+        side_effect=classification.side_effect, risk=classification.risk, idempotency=classification.idempotency
+    )
+    failure = results.refused_login(remote.AuthExpired(), declared, has_renewed=has_renewed).failure
+    assert failure is not None
+    assert failure.retryable is may_try
 
 
 def test_text_and_structured_content_are_kept() -> None:

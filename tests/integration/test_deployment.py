@@ -207,6 +207,8 @@ def _serves(port: int, password: str) -> None:
     assert sign_in(port, "alice", "wrong").status == 200
     arrived = sign_in(port, "alice", password)
     assert (arrived.status, arrived.getheader("Location")) == (302, "/admin/")
+    assert page.getheader("X-Frame-Options") == "DENY"
+    assert ask(port, "POST", "/admin/login/", "username=alice").status == 403
     assert "Secure" in str(arrived.getheader("Set-Cookie"))
     refused = ask(port, "POST", "/v1/sessions", Authorization="Bearer tsk_none")
     assert refused.status == 401

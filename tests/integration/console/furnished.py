@@ -83,7 +83,8 @@ def _walk(patterns: list[Any], before: str = "") -> Iterator[tuple[str | None, s
 def furnish(acme: Tenancy, worker: Runtime, user: Any) -> Furnished:
     """Make it all as `user`, who owns what somebody has to own."""
     held = hold(acme, LONG_LINE)
-    (done,) = acme.propose(("demo.echo", {"text": LONG_LINE}))
+    # Too large for an answer: it has an artifact.
+    (done,) = acme.propose(("demo.large_output", {"bytes": 9_000}))
     acme.work(worker, done)
     objects = {"toolsys/invocation/": done.invocation_id, "toolsys/run/": acme.run.pk} | _configured(acme, user)
     objects |= {"toolsys/approvalrequest/": held.request.pk} | _policy(acme, user) | _told(acme, user)

@@ -102,7 +102,7 @@ class ConsoleSite(AdminSite):
         shown = {"groups": [(name, pages) for name, pages in groups if pages]}
         return super().index(request, shown | (extra_context or {}))
 
-    def app_index(  # type: ignore[override] - a redirect is an answer, too
+    def app_index(  # type: ignore[override]  # a redirect, where Django has a page
         self, request: HttpRequest, app_label: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Which app a page belongs to is nothing that people look for."""

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from toolsys import allowances, explanations, inert, provisioning, selectors, timeline
 from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, listed, moment, parsed_id, tenant_of
-from toolsys.domain.states import Role
+from toolsys.domain.states import Role, RunStatus
 from toolsys.forms import AgentForm, AllowanceForm, ApiKeyForm, PrincipalForm
 from toolsys.models import Agent, ApiKey, EgressAllowance, Invocation, Principal, Run
 
@@ -100,10 +100,21 @@ class InvocationAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/toolsys/explanation.html", context)
 
 
+class RunFilter(admin.SimpleListFilter):
+    title = "status"
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(status.value, status.replace("_", " ")) for status in RunStatus]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Run]) -> QuerySet[Run]:
+        return queryset.filter(status=self.value()) if self.value() else queryset
+
+
 class RunAdmin(ReadOnlyAdmin):
     list_display = ("id", "state", "agent", "principal", *RUN_TIMES)
     sortable_by = ()
-    list_filter = ("status",)
+    list_filter = (RunFilter,)
     list_select_related = ("session__agent", "session__principal")
     ordering = ("-id",)
     nothing = "No run yet. A runtime starts one with POST /v1/sessions/…/runs."

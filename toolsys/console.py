@@ -127,6 +127,13 @@ class ReadOnlyAdmin(_ModelAdmin):
             raise Http404
         return super().history_view(request, object_id, extra_context)
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if kwargs.get("change") and not self.has_change_permission(request, kwargs.get("obj")):
+            context |= {"title": capfirst(str(self.opts.verbose_name))}
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def has_module_permission(self, request: HttpRequest) -> bool:
         return has_role(request, *self.readers)
 

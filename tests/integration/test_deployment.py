@@ -141,6 +141,7 @@ def ask(port: int, method: str, path: str, body: str = "", **headers: str) -> HT
     connection.request(method, path, body, given | {name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
     answer.text = answer.read().decode()  # type: ignore[attr-defined]
+    connection.close()
     return answer
 
 
@@ -171,6 +172,7 @@ def test_a_deployment_is_set_up_served_backed_up_and_restored_as_the_document_sa
         assert (worker.poll(), scheduler.poll()) == (None, None), (place.folder / "toolsys-worker@.log").read_text()
     backup = place.folder / "backup"
     backup.mkdir()
+    (place.folder / "files").mkdir(exist_ok=True)
     (place.folder / "files" / "kept").write_text("an artifact")
     place.shell(back_up, first, BACKUP=str(backup))
     (place.folder / "files" / "kept").unlink()

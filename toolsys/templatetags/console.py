@@ -21,6 +21,12 @@ def visible(value: object) -> str:
 
 
 @register.filter
+def plain(value: object) -> str:
+    """A value of an enumeration, as people write it."""
+    return str(value).replace("_", " ")
+
+
+@register.filter
 def labelled(cells: Sequence[SafeString], headers: Sequence[dict[str, Any]]) -> Iterator[SafeString]:
     """Give each cell of a list's row the name of its column: on a phone a row is a card, without a head over it."""
     for cell, header in zip(cells, headers, strict=True):

@@ -181,7 +181,7 @@ def test_a_deployment_is_set_up_served_backed_up_and_restored_as_the_document_sa
     place.configure(second, "\n".join((place.etc / "environment").read_text().splitlines()[2:]))
     assert "counts as sent" in place.shell(go_on, second)
     with psycopg.connect(_url("DATABASE_OPERATOR_URL", second)) as connection:
-        assert connection.execute("SELECT id FROM toolsys_tenant").fetchall() == [("acme",)]
+        assert connection.execute("SELECT id FROM tenants").fetchall() == [("acme",)]
 
 
 def _free_port() -> int:

@@ -343,6 +343,11 @@ _API: Final = (
     Requirement("console.stale", "notes console 13", "A form that shows an older state than the row's is a conflict."),
     Requirement("console.roles", "issue 5 Prove", "Each page as each role; what is another tenant's does not exist."),
     Requirement("console.windows", "issue 5 Prove", "Each page at 360 px, dark, without scripts, and as axe sees it."),
+    Requirement("deploy.settings", "DESIGN §13", "The environment's reference has every setting, and only those."),
+    Requirement("deploy.files", "DESIGN §13", "Compose, units and manifests agree with the code and with each other."),
+    Requirement("deploy.played", "DESIGN §13", "The operations document, played as it is written."),
+    Requirement("docs.links", "STYLE §7", "Every link of a Markdown file leads somewhere."),
+    Requirement("console.addresses", "notes console 40", "No page is forgotten: the URLconf lists them."),
     Requirement("console.explain", "DESIGN §6", "An explanation is one selector, for people and for runtimes."),
     Requirement("approvals.binding", "DESIGN §5", "An approval is bound to everything that it was given for."),
     Requirement(

@@ -6,7 +6,7 @@ Pure; in memory only: whoever opens the next session asks again for what a worke
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final
 
 TURNS: Final = 3
@@ -19,7 +19,7 @@ class Turns:
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, dict[str, None]] = {}
 
-    def of(self, tenant_id: str, key: str) -> Iterator[str]:
+    def of(self, tenant_id: str, key: str) -> Generator[str]:
         """Yield what the calling thread has to do: this key and what comes meanwhile, or nothing at all."""
         with self._lock:
             if self._taken[tenant_id] >= self._limit:

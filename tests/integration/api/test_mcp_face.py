@@ -21,7 +21,9 @@ from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
 ERAS = pytest.mark.parametrize("era", [OLD, NEW])
-CANONICAL_FAULT = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"demo.echo","arguments":{"text":NaN}}}'
+CANONICAL_FAULT = (
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"demo.echo","arguments":{"text":NaN}}}'
+)
 
 
 def peer(tenancy: Tenancy, era: str, **names: str) -> Peer:

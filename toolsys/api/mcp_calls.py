@@ -138,6 +138,6 @@ def tools(conversation: Conversation) -> JsonObject:
     found = selectors.session(conversation.tenant_id, conversation.session_id)
     assert found is not None, "a conversation has a session"
     return {
-        "tools": mcp_render.tools(found.pinned_tools),
+        "tools": mcp_render.tools(found.tool_set.tools),
         "_meta": {"toolsys/tool-schema-sha256": found.tool_schema_sha256},
     }

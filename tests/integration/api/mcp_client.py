@@ -24,7 +24,7 @@ async def play(url: str, key: str, mode: str, calls: list[tuple[str, dict[str, A
     }  # fmt: skip
     async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
         transport = streamable_http_client(url, http_client=http)
-        async with Client(transport, mode=mode, read_timeout_seconds=SECONDS, cache=None) as client:  # type: ignore[arg-type]
+        async with Client(transport, mode=mode, read_timeout_seconds=SECONDS, cache=None) as client:
             listed = await client.list_tools()
             print(json.dumps([client.protocol_version, [tool.name for tool in listed.tools]]), flush=True)
             for answer in await asyncio.gather(*(client.call_tool(name, given) for name, given in calls)):

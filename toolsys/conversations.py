@@ -2,7 +2,7 @@
 
 A handshake opens a conversation of its own; without one, a key has one conversation for each agent, principal,
 environment and name that its client gives. The pipeline is reached through `toolsys.services` alone: what is kept here
-is a number for each call. Source: DESIGN §6 "POST /mcp", decision record 14.
+is a number for each call. Source: DESIGN §6 "POST /mcp", decision record 15.
 """
 
 from dataclasses import dataclass

@@ -67,7 +67,7 @@ class Peer:
         assert self.notify("notifications/initialized").status == 202
         return self
 
-    def post(self, body: Any, method: str = "POST", **changed: str | None) -> Answer:
+    def post(self, body: Any, method: str | None = None, **changed: str | None) -> Answer:
         given: dict[str, str | None] = {
             "authorization": f"Bearer {self.key}", "accept": "application/json, text/event-stream",
             "prefer": "respond-async", "mcp-session-id": self.session, **self.names, **changed,
@@ -76,7 +76,7 @@ class Peer:
         headers = {name: value for name, value in given.items() if value is not None}
         data = body if isinstance(body, str | bytes) else json.dumps(body)
         sent: dict[str, Any] = {} if body is None else {"data": data, "content_type": kind}
-        answer: Any = Client(raise_request_exception=False).generic(method, "/mcp", headers=headers, **sent)
+        answer: Any = Client(raise_request_exception=False).generic(method or "POST", "/mcp", headers=headers, **sent)
         raw = b"".join(answer.streaming_content) if answer.streaming else answer.content
         return Answer(answer.status_code, json.loads(raw) if raw else None, answer.headers)
 

@@ -41,7 +41,7 @@ from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
-from toolsys.departure import may_leave
+from toolsys.departure import MAY_SEND, may_leave
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +177,8 @@ class Connection:
 
     async def _own(self) -> None:
         CALL.set(self._record)
+        # A connection may be opened in a call's context and outlives the call: what it says itself asks for no lease.
+        MAY_SEND.set(None)
         self._opened_at = self._loop.time()
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
@@ -334,8 +336,6 @@ class Connection:
             raise ServerUnreachable("the connection ended", effect="not_applied")
         if not may_leave():
             raise ServerUnreachable("the lease had passed", effect="not_applied")
-        if self.config.transport is Transport.STDIO:
-            record.was_sent = True  # a pipe does not tell how much of a line was read
         task = self._loop.create_task(_send(session, request, seconds, record))
         self._sent.add(task)
         task.add_done_callback(self._answered)

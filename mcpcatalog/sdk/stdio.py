@@ -122,7 +122,7 @@ async def _pumped(process: Process, child: Child, maximum_bytes: int) -> AsyncIt
 
 
 class Outlet:
-    """The session's end of the child's standard input. It writes in the sender's own context: there is the call's lease.
+    """The session's end of the child's standard input. It writes in the sender's own context: there is its lease.
 
     A pump would write in a task of its own, which knows of no call, and some time after the sender was asked.
     """
@@ -156,7 +156,7 @@ class Outlet:
         """Wait for the kernel: a line that it does not take at once would leave later, whoever was frozen meanwhile."""
         room = select.poll()
         room.register(self._pipe.get_extra_info("pipe"), select.POLLOUT)
-        while not room.poll(0):
+        while not room.poll(0):  # noqa: ASYNC110 - the kernel sets no event
             await asyncio.sleep(FULL_SECONDS)
 
     async def aclose(self) -> None:

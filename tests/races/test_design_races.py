@@ -89,7 +89,7 @@ def switch_tool_calling_off(tenancy: Tenancy) -> None:
     of_tenant(tenancy, is_tool_calling_enabled=False)
 
 
-CHANGES = {
+CHANGES: dict[Callable[[Tenancy], None], str] = {
     disable_agent: "policy.agent.not_enabled", take_tool_from_agent: "policy.agent.not_enabled",
     take_scopes_of_principal: "policy.scope.missing", take_scopes_of_key: "policy.scope.missing",
     revoke_key: "policy.scope.missing", expire_key: "policy.scope.missing", switch_tenant_off: "policy.switch.off",

@@ -30,7 +30,9 @@ def step(api: Api, run_id: str, number: int, *calls: tuple[str, Any]) -> list[An
     return [(each["status"], each["reason_code"]) if each else None for each in outcomes]
 
 
-ECHO, WRITE, NO_SUCH = ("demo.echo", {"text": "x"}), ("demo.external_write", {"line": "x"}), ("demo.nothing", {})
+ECHO: tuple[str, Any] = ("demo.echo", {"text": "x"})
+WRITE: tuple[str, Any] = ("demo.external_write", {"line": "x"})
+NO_SUCH: tuple[str, Any] = ("demo.nothing", {})
 SPENT = ("denied", "tool.budget_spent")
 
 

@@ -95,6 +95,10 @@ _REGISTRY: Final = (
         "registry.availability", "TS Advertisement", "What makes an advertised tool uncallable shows at call time."
     ),
     Requirement("registry.pinned", "TS Resolution", "A session resolves against exactly the set that it advertised."),
+    Requirement("registry.shared_sets", "TS Resolution", "A set is stored once, under its hash, and never changed."),
+    Requirement(
+        "registry.kept_offers", "TS Mapping", "What people say of a server shows in the next pin of every process."
+    ),
 )
 
 _CALLS: Final = (
@@ -273,6 +277,10 @@ _OUTPUT: Final = (
     Requirement("calls.dead_server", "issue 4 Figures", "A server killed during a call is reported within 100 ms."),
     Requirement("metrics.processes", "issue 4", "All processes of one machine are one answer; the dead hold nothing."),
     Requirement("metrics.access", "DESIGN §9", "Metrics are shown to who knows the token, or on this machine only."),
+    Requirement("docs.tls", "issue 4", "A worker speaks TLS with whom its deployment trusts, and asks nobody else."),
+    Requirement("metrics.tools", "TS Spans and metrics", "Each call is counted once, under six names, as it ended."),
+    Requirement("metrics.strays", "reported fault B29", "What a server says unasked is ignored and counted by kind."),
+    Requirement("spans.tree", "TS Spans and metrics", "The passes of a call are one trace of the spans that TS names."),
     Requirement("metrics.labels", "TS Spans and metrics", "Labels are few and name no tenant, session or secret."),
     Requirement("discovery.warm_up", "TS Discovery", "A worker that starts looks at every server before anybody asks."),
     Requirement("discovery.pinned", "TS Events", "A session that takes a remembered discovery says so."),

@@ -6,7 +6,7 @@ from toolsys.sqlfunctions import InstallFunctions
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0015_key_name")]
+    dependencies = [("toolsys", "0016_tool_sets")]
 
     operations = [
         migrations.AddField("run", "calls_begun", models.IntegerField(db_default=0)),

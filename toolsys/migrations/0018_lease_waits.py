@@ -6,6 +6,6 @@ from toolsys.sqlfunctions import InstallFunctions
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0016_call_budgets")]
+    dependencies = [("toolsys", "0017_call_budgets")]
 
     operations = [InstallFunctions(["30_commits.sql", "40_definers.sql"], is_first=False)]

@@ -1,7 +1,6 @@
 """Each step of the pipeline as a small function: values in; a value, or `Refused`, out.
 
-No ORM, clock, randomness, settings or logging here. The order and the commits are `toolsys.pipeline`'s; the words
-are the specification's. Imported by the pipeline only.
+No ORM, clock, randomness, settings or logging here. The order and the commits are `toolsys.pipeline`'s.
 """
 
 from collections.abc import Sequence

@@ -177,6 +177,11 @@ _CALLS: Final = (
     Requirement("race.design", "DESIGN §3 §4", "Each interleaving that the design names a rule for has a test."),
     Requirement("lost.queue", "DESIGN §4", "Whatever the queue loses or repeats, every call ends, once."),
     Requirement("lost.database", "issue 3", "A database that goes away at any moment loses and doubles no call."),
+    Requirement(
+        "run.budget", "DESIGN §6", "No more calls of a run begin than its budget allows, whoever asks at once."
+    ),
+    Requirement("log.types", "STYLE §6", "What fails beside the call path is logged by its type, never by its text."),
+    Requirement("pool.places", "DESIGN §13", "No thread of a worker waits for a connection that another one idles on."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )
 

@@ -101,6 +101,8 @@ _ROWS: Final = (
     _outcome("policy.rejected.ask_first", DENIED, "Not performed. Ask the user before proposing this action.",
              "issue 5 reject codes", fix=ASK),
     _outcome("tool.not_found.not_offered", DENIED, "Not performed. No such tool is offered here.", "TS Control tools"),
+    _outcome("tool.budget_spent", DENIED, "Not performed. This run has made all the calls that it may make.",
+             "DESIGN §6 budgets", fix=ASK),
     _outcome("tool.policy_denied", DENIED, "Stopped. The same denied action was proposed repeatedly.", "TS breakers"),
     _outcome("tool.repeat_uncertain", DENIED, "Not performed. An identical call has an unknown outcome.",
              "TS breakers"),

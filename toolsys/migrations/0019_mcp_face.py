@@ -30,7 +30,7 @@ def _owned() -> list[tuple[str, "models.Field[object, object]"]]:
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("toolsys", "0016_tool_sets"),
+        ("toolsys", "0018_lease_waits"),
     ]
 
     operations = [

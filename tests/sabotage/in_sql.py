@@ -198,7 +198,7 @@ SQL_DEFECTS: Final = (
         SWEPT + "test_a_lost_call_is_named_at_once_and_then_waits_until_somebody_claims_it",
     ),
     _commit(
-        "claim keeps the old wait", "a lease that passes is named at once, however long the call had waited before",
+        "claim keeps the old wait", "who is lost is named at once, whatever the call had waited for",
         "authz_epoch = p_authz_epoch, dispatch_after = NULL,", "authz_epoch = p_authz_epoch,",
         SWEPT + "test_a_lost_call_is_named_at_once_and_then_waits_until_somebody_claims_it",
     ),

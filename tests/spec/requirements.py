@@ -287,6 +287,7 @@ _OUTPUT: Final = (
     Requirement("discovery.pinned", "TS Events", "A session that takes a remembered discovery says so."),
     Requirement("connections.released", "TS MCP", "A session that ends releases its connections promptly."),
     Requirement("connections.told", "TS Events", "Each connection that ends is an event with a known reason."),
+    Requirement("connections.shutdown", "TS Discovery", "A worker that stops forces what does not leave in its time."),
     Requirement("connections.slots", "TS Discovery", "Eight preparations and two process starts at a time."),
     Requirement("timeouts.separate", "TS MCP", "Connect, request and idle are three bounds; the shortest counts."),
     Requirement("affinity.routed", "DESIGN §7", "A session's calls go to the worker that holds its connection."),

@@ -452,9 +452,13 @@ _FAULTS: Final = (
         "One exchange serves all that wait; a failed one keeps the login.",
     ),
     Requirement("faults.table", "issue 4", "Each of the 28 reported faults has a test that holds its right value."),
+    Requirement("faults.b35", "reported fault B35", "What a killed worker had popped is found without the queue."),
     Requirement("faults.b37", "reported fault B37", "A worker is told of what is committed, and of nothing else."),
     Requirement("faults.b39", "reported fault B39", "An identity that a caller gives is visible, plain and bounded."),
     Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
+    Requirement(
+        "faults.b52", "reported fault B52", "Nothing serves under a role that row-level security does not bind."
+    ),
 )
 
 _MCP_ADMINISTRATION: Final = (

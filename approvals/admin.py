@@ -43,8 +43,8 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             return self._several(request)
         tab = request.GET.get("tab", selectors.MINE)
         tab = tab if tab in selectors.TABS else selectors.MINE
-        counts = selectors.counts(request.user)
-        page = inbox.page(request.user, tab, request.GET.get("after", ""))
+        standing = selectors.standing_of(request.user)
+        counts, page = selectors.counts(standing), inbox.page(standing, tab, request.GET.get("after", ""))
         context = {
             "title": "Approvals", "tab": tab, "page": page,
             "tabs": [(name, TAB_NAMES[name], counts[name]) for name in selectors.TABS],

@@ -8,7 +8,8 @@ from uuid import UUID
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
-from approvals import ballots, services
+from approvals import ballots, evidence, services
+from approvals.evidence import Alteration
 from approvals.models import ApprovalVote, PolicyRuleVersion
 from approvals.seating import Ballot, Check
 from toolsys import decisions
@@ -16,6 +17,7 @@ from toolsys.domain.seats import Seat
 from toolsys.domain.spec import RiskLevel
 from toolsys.domain.states import ApprovalStatus
 from toolsys.models import ApiKey, ApprovalRequest, Membership, PolicyDecision, Principal
+from toolsys.ports import Sealer
 
 MINE: Final = "mine"
 TABS: Final = (MINE, "others", "decided", "expired")
@@ -33,6 +35,7 @@ class DecisionView:
     votes: list[ApprovalVote]
     ballot: Ballot
     checks: list[Check]
+    altered: list[Alteration]
     is_expired: bool
     next_request: UUID | None
     my_vote: ApprovalVote | None
@@ -47,7 +50,7 @@ class DecisionView:
 
     @property
     def may_decide(self) -> bool:
-        return all(check.holds for check in self.checks)
+        return not self.altered and all(check.holds for check in self.checks)
 
     @property
     def may_reject(self) -> bool:
@@ -133,7 +136,7 @@ def waiting_count(user: Any) -> int:
     return of_tab(standing_of(user), MINE)[:COUNT_LIMIT].count()
 
 
-def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
+def decision_view(user: Any, request_id: UUID, sealer: Sealer) -> DecisionView | None:
     found = ApprovalRequest.objects.select_related(
         "invocation__api_key__owner", "run__session__agent", "run__session__principal", "decided_by"
     )
@@ -149,6 +152,7 @@ def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
         votes=votes,
         ballot=ballots.ballot(request, is_expired=is_expired),
         checks=services.checks(request, user, is_expired=is_expired),
+        altered=evidence.alterations(request, sealer) if request.status == ApprovalStatus.PENDING else [],
         is_expired=is_expired,
         next_request=waiting.values_list("id", flat=True).first(),
         my_vote=next((vote for vote in reversed(votes) if vote.user_id == user.pk), None),

@@ -15,7 +15,6 @@ from toolsys import selectors, services
 from toolsys.composition import Composition
 from toolsys.domain.calls import Disposition
 from toolsys.domain.seats import Seat
-from toolsys.domain.spec import JsonObject
 from toolsys.models import (
     Agent,
     AgentSession,
@@ -27,9 +26,10 @@ from toolsys.models import (
     Run,
     Tenant,
     ToolEvent,
+    ToolSet,
 )
+from toolsys.pins import Pin, pin_of
 from toolsys.ports import Runtime
-from toolsys.registry import pin_of
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
 from toolsys.tenancy import tenant_transaction
@@ -94,7 +94,7 @@ class Tenancy:
 
 
 @cache
-def _pin(tools: tuple[str, ...], scopes: tuple[str, ...], deployment: str) -> tuple[JsonObject, str]:
+def _pin(tools: tuple[str, ...], scopes: tuple[str, ...], deployment: str) -> Pin:
     """Return what a session over the deployment's builtins pins: the same for each tenant that has no server yet."""
     from config.wiring import compose
 
@@ -116,7 +116,7 @@ def composition() -> Composition:
 def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[str] = ALL_SCOPES) -> Tenancy:
     """Make a tenant of its own for one test, with the rows that opening a session and starting a run leave."""
     tenant_id = f"{name}-{uuid.uuid4().hex[:10]}"
-    pinned, sha = _pin(tuple(tools), tuple(scopes), str(settings.TOOLSYS))
+    pin = _pin(tuple(tools), tuple(scopes), str(settings.TOOLSYS))
     Tenant.objects.using("operator").create(id=tenant_id, name=name.title(), is_tool_calling_enabled=True)
     with tenant_transaction(tenant_id):
         agent = Agent.objects.create(tenant_id=tenant_id, name="assistant", enabled_tools=list(tools))
@@ -125,9 +125,10 @@ def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[s
             tenant_id=tenant_id, name="runtime", prefix=uuid.uuid4().hex[:8], secret_sha256="0" * 64,
             scopes=list(scopes),
         )  # fmt: skip
+        shared = ToolSet.objects.create(tenant_id=tenant_id, sha256=pin.sha256, tools=pin.tools)
         session = AgentSession.objects.create(
             tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, environment=ENVIRONMENT,
-            profile=agent.profile, pinned_tools=pinned, tool_schema_sha256=sha,
+            profile=agent.profile, tool_set=shared, tool_schema_sha256=pin.sha256,
         )  # fmt: skip
         run = Run.objects.create(
             tenant_id=tenant_id, session=session, deadline_at=timezone.now() + timedelta(seconds=600)

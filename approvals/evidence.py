@@ -26,9 +26,8 @@ class Alteration(StrEnum):
 
 def alterations(request: ApprovalRequest, sealer: Sealer) -> list[Alteration]:
     """Return what was altered of a request since it was held; nothing, where all is as it was."""
-    call = Invocation.objects.select_related("run__session").defer(
-        "run__session__pinned_tools", "run__manifest", "result", "step_trace"
-    ).get(pk=request.invocation_id)  # fmt: skip
+    calls = Invocation.objects.select_related("run__session").defer("run__manifest", "result", "step_trace")
+    call = calls.get(pk=request.invocation_id)
     found = [] if _digest(request, call) == request.digest else [Alteration.FACTS]
     data = _sealed(call, sealer)
     if data is None:
@@ -50,6 +49,8 @@ def _sealed(call: Invocation, sealer: Sealer) -> bytes | None:
 
 
 def _digest(request: ApprovalRequest, call: Invocation) -> str | None:
+    if request.binding is None:
+        return None
     try:
         classification = Classification(
             side_effect=call.side_effect, risk=call.risk, idempotency=call.idempotency_class

@@ -33,9 +33,10 @@ def decide(
 ) -> ApprovalRequest:  # fmt: skip
     """Record one person's vote; where it decides, the call goes on in a worker after the commit.
 
-    `digest` is what the person was shown: if the request is about something else by now, nothing is decided.
-    What was altered since it was held (`evidence`) is only rejected. `rejection` is what the agent is told. `is_reauthenticated`: the edge has just checked the password; approving a
-    call of high risk takes it. Raises: Problem (request.not_found, request.invalid, auth.forbidden, approval.*).
+    `digest` is what the person was shown: if the request is about something else by now, nothing is decided. What was
+    altered since it was held (`evidence`) can only be rejected. `rejection` is what the agent is told.
+    `is_reauthenticated`: the edge has just checked the password; approving a call of high risk takes it.
+    Raises: Problem (request.not_found, request.invalid, auth.forbidden, approval.*).
     """
     _check_words(note, rejection, is_approval=is_approval)
     with tenant_transaction(tenant_id):

@@ -5,12 +5,13 @@ visible; who has several chooses one, and switching is an explicit POST. Operato
 """
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.admin import AdminSite
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import rotate_token
 from django.template.response import TemplateResponse
@@ -23,19 +24,47 @@ from approvals import grant_admin, outbox_admin, policy_admin, switch_admin
 from approvals import selectors as approvals
 from mcpcatalog import admin as mcp_admin
 from toolsys import admin as toolsys_admin
-from toolsys import selectors
+from toolsys import guesses, selectors
+from toolsys.guesses import Bound
 from toolsys.tenancy import Console, ConsoleTenantMiddleware, console_of
 
 logger = logging.getLogger(__name__)
 
 
+# Of one account from one address, of one account from everywhere, and from one address at all.
+LOGIN_LIMIT: Final = 5
+ACCOUNT_LIMIT: Final = 50
+ADDRESS_LIMIT: Final = 100
+LOGIN_WINDOW_SECONDS: Final = 900
+
+
 class ConsoleLoginForm(AuthenticationForm):
-    """Refuses who belongs to no tenant, in the same words as a wrong password."""
+    """Refuses who belongs to no tenant, in the same words as a wrong password; bounds guesses, whoever is guessed."""
+
+    def clean(self) -> dict[str, Any]:
+        """Raises: ValidationError, which names the wait."""
+        bounds = _login_bounds(self.cleaned_data.get("username") or "", self.request)
+        wait = guesses.wait_before(bounds)
+        if wait:
+            raise ValidationError(f"Too many attempts. Try again in {guesses.said(wait)}.", code="throttled")
+        found = super().clean()
+        guesses.forget(bounds)
+        return found
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
         super().confirm_login_allowed(user)  # type: ignore[arg-type]
         if console_of(user.pk, None) is None:
             raise self.get_invalid_login_error()
+
+
+def _login_bounds(username: str, request: HttpRequest | None) -> list[Bound]:
+    account = username.casefold()[:200]
+    address = request.META.get("REMOTE_ADDR", "") if request is not None else ""
+    window = LOGIN_WINDOW_SECONDS
+    return [
+        Bound(f"login of {account} from {address}", LOGIN_LIMIT, window),
+        Bound(f"login of {account}", ACCOUNT_LIMIT, window), Bound(f"login from {address}", ADDRESS_LIMIT, window),
+    ]  # fmt: skip
 
 
 class ConsoleSite(AdminSite):

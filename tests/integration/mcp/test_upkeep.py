@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from config import wiring
-from mcpcatalog import services
+from mcpcatalog import mapping, services
 from mcpcatalog.models import McpServer, ServerRoute
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
 from mcpcatalog.routes import Route
+from mcpcatalog.sdk.pool import PoolLimits
 from mcpcatalog.upkeep import Upkeep, Warming
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import PEER, Doors, House, policy_of
@@ -108,6 +109,32 @@ def test_a_worker_that_starts_looks_at_what_it_may_not_remember(
     change(acme, name, last_discovered_at=datetime.now(UTC) - timedelta(seconds=301))
     first.warm_up()
     assert len(peer.sent("tools/list")) == 2
+
+
+@gate("discovery.warm_up")
+def test_a_server_that_we_cannot_cope_with_holds_up_no_other_and_no_session(
+    acme: Tenancy, workbench: Workbench, doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (odd, _), (fine, _) = doors.peer(), doors.peer()
+    for name in (odd, fine):
+        configured(acme, doors.at(name, acme.id, classification=READ))
+    only(acme, monkeypatch, odd, fine)
+    mapped = mapping.map_catalog
+
+    def stumbling(server: ServerConfig, *given: Any, **options: Any) -> mapping.Generation:
+        if server.server_id == odd:
+            raise ZeroDivisionError("words of the server")
+        return mapped(server, *given, **options)
+
+    monkeypatch.setattr(mapping, "map_catalog", stumbling)
+    house = provider(workbench)
+    Upkeep(house, workbench, Warming(attempts=1)).warm_up()
+    assert (row(acme, fine).catalog_hash != "", row(acme, odd).catalog_hash) == (True, "")
+    assert house.refresh_keys(acme.id) == [odd]
+    house.refresh(acme.id, odd)
+    found = row(acme, odd)
+    assert (found.last_failure_code, found.last_failure_detail) == ("tool.internal", "ZeroDivisionError")
+    assert house.refresh_keys(acme.id) == [], "no session waits for it for a while"
 
 
 @gate("discovery.warm_up")
@@ -215,6 +242,29 @@ def test_a_connection_that_ends_is_an_event_with_its_reason(acme: Tenancy, workb
     assert not third.is_alive
     assert sorted((event["session"], event["reason_code"]) for event in events(acme, "mcp.server.disconnected")) == [
         ("0", "tool.server_unreachable"), ("1", "connection.released"), ("2", "connection.stopped"),
+    ]  # fmt: skip
+
+
+@gate("connections.told")
+def test_a_connection_of_a_real_server_that_is_unused_or_in_the_way_ends_with_that_reason(
+    acme: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = LoopThread()
+    workbench = open_workbench(loop.run, wiring.credentials().of, policy_of, seconds={"idle": 1.5})
+    config, resolve = stdio_server(acme), workbench.credentials(acme.id).resolve
+    monkeypatch.setattr(workbench.connections, "_limits", PoolLimits(processes=1))
+    try:
+        first = workbench.run(workbench.connections.acquire(config, "first", resolve), 20)
+        second = workbench.run(workbench.connections.acquire(config, "second", resolve), 20)
+        eventually(lambda: not first.is_alive, "it was in the way")
+        assert second.is_alive
+        eventually(lambda: not second.is_alive, "nobody used it")
+        eventually(lambda: len(events(acme, "mcp.server.disconnected")) == 2, "both are told")
+    finally:
+        workbench.close()
+        loop.stop()
+    assert sorted((event["session"], event["reason_code"]) for event in events(acme, "mcp.server.disconnected")) == [
+        ("first", "connection.evicted"), ("second", "connection.idle"),
     ]  # fmt: skip
 
 

@@ -360,6 +360,7 @@ _API: Final = (
     Requirement("console.stale", "notes console 13", "A form that shows an older state than the row's is a conflict."),
     Requirement("console.roles", "issue 5 Prove", "Each page as each role; what is another tenant's does not exist."),
     Requirement("console.windows", "issue 5 Prove", "Each page at 360 px, dark, without scripts, and as axe sees it."),
+    Requirement("roles.tenant", "DESIGN §2", "Organisations, their people and flag, by command."),
     Requirement("deploy.settings", "DESIGN §13", "The environment's reference has every setting, and only those."),
     Requirement("deploy.files", "DESIGN §13", "Compose, units and manifests agree with the code and with each other."),
     Requirement("deploy.played", "DESIGN §13", "The operations document, played as it is written."),

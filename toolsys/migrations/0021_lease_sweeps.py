@@ -6,6 +6,6 @@ from toolsys.sqlfunctions import InstallFunctions
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0019_mcp_face")]
+    dependencies = [("toolsys", "0020_bound_facts")]
 
     operations = [InstallFunctions(["40_definers.sql"], is_first=False)]

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from approvals import cases, grants, inbox, reauthentication, selectors, services
+from approvals import cases, evidence, grants, inbox, reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
 from toolsys.composition import composed
@@ -21,6 +21,7 @@ from toolsys.console import ReadOnlyAdmin, chip, has_role, parsed_id, tenant_of
 from toolsys.domain.reasons import reason
 from toolsys.domain.rejections import Rejection
 from toolsys.domain.spec import RiskLevel
+from toolsys.domain.states import ApprovalStatus
 from toolsys.models import ApprovalRequest
 from toolsys.problems import FieldError, Problem
 
@@ -105,10 +106,13 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
         if not shown:
             messages.warning(request, "Tick what you want to decide together.")
             return HttpResponseRedirect(request.path)
+        pending = [row for row in shown if row.status == ApprovalStatus.PENDING]
+        altered = evidence.altered_among(pending, composed().runtime.sealer)
         context = {
             "title": f"Decide {len(shown)} together", "rejections": REJECTIONS, "note": note,
-            "rows": [(row, arguments.rows(row.invocation.arguments)) for row in shown],
-            "may_approve": len(shown) <= services.BULK_APPROVALS
+            "rows": [(row, arguments.rows(row.invocation.arguments), altered.get(row.pk, [])) for row in shown],
+            "may_approve": not altered
+            and len(shown) <= services.BULK_APPROVALS
             and len({row.invocation.tool_name for row in shown}) == 1
             and all(row.invocation.risk != RiskLevel.HIGH for row in shown),
             "limits": (services.BULK_APPROVALS, services.BULK_REJECTIONS),

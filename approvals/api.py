@@ -87,7 +87,7 @@ class Grants(SharedView):
         made = grants.propose_grant(
             tenant_id=person.tenant_id, user=person.user, request_id=body.request_id, conditions=body.conditions,
             maximum_uses=body.maximum_uses, expires_seconds=body.expires_seconds, note=body.note,
-            is_for_principal=body.is_for_principal,
+            is_for_principal=body.is_for_principal, sealer=composed().runtime.sealer,
         )  # fmt: skip
         return answer(api_render.grant(made), 201)
 

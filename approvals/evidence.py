@@ -5,8 +5,10 @@ database in their hands can alter a row, and not what is sealed: such a call is 
 it. Transaction: needs the tenant's. Source: DESIGN §5, corpus on approvals.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from toolsys.domain import binding, canonical, redaction
 from toolsys.domain.canonical import NotCanonical
@@ -26,10 +28,25 @@ class Alteration(StrEnum):
 
 def alterations(request: ApprovalRequest, sealer: Sealer) -> list[Alteration]:
     """Return what was altered of a request since it was held; nothing, where all is as it was."""
-    calls = Invocation.objects.select_related("run__session").defer("run__manifest", "result", "step_trace")
-    call = calls.get(pk=request.invocation_id)
+    return altered_among([request], sealer).get(request.pk, [])
+
+
+def altered_among(requests: Sequence[ApprovalRequest], sealer: Sealer) -> dict[UUID, list[Alteration]]:
+    """Return what was altered of each request that is not as it was held. Two queries, however many there are."""
+    identifiers = [request.invocation_id for request in requests]
+    rows = Invocation.objects.select_related("run__session").defer("run__manifest", "result", "step_trace")
+    calls = {call.pk: call for call in rows.filter(pk__in=identifiers)}
+    payloads = InvocationPayload.objects.filter(invocation_id__in=identifiers, kind="arguments")
+    sealed = {payload.invocation_id: payload.sealed for payload in payloads}
+    found = {}
+    for request in requests:
+        call = calls[request.invocation_id]
+        found[request.pk] = _alterations(request, call, _opened(call, sealed.get(call.pk), sealer))
+    return {identifier: each for identifier, each in found.items() if each}
+
+
+def _alterations(request: ApprovalRequest, call: Invocation, data: bytes | None) -> list[Alteration]:
     found = [] if _digest(request, call) == request.digest else [Alteration.FACTS]
-    data = _sealed(call, sealer)
     if data is None:
         return [*found, Alteration.UNREADABLE]
     is_shown = canonical.sha256_hex(data) == call.normalized_arguments_hash and _is_same(
@@ -38,12 +55,11 @@ def alterations(request: ApprovalRequest, sealer: Sealer) -> list[Alteration]:
     return found if is_shown else [*found, Alteration.ARGUMENTS]
 
 
-def _sealed(call: Invocation, sealer: Sealer) -> bytes | None:
-    payload = InvocationPayload.objects.filter(invocation_id=call.pk, kind="arguments").first()
-    if payload is None or payload.sealed is None:
+def _opened(call: Invocation, sealed: bytes | None, sealer: Sealer) -> bytes | None:
+    if sealed is None:
         return None
     try:
-        return sealer.open(bytes(payload.sealed), tenant_id=call.tenant_id, kind="arguments", row=call.pk)
+        return sealer.open(bytes(sealed), tenant_id=call.tenant_id, kind="arguments", row=call.pk)
     except CannotOpen:
         return None
 

@@ -17,6 +17,7 @@ from approvals import access, grants, reauthentication
 from approvals.models import AccessRequest, AccessStatus, GrantConfirmation
 from approvals.rule_forms import ConditionsField
 from toolsys import inert
+from toolsys.composition import composed
 from toolsys.console import ReadOnlyAdmin, chip, has_role, parsed_id, tenant_of
 from toolsys.domain.reasons import reason
 from toolsys.domain.seats import Seat
@@ -73,7 +74,7 @@ class StandingGrantAdmin(ReadOnlyAdmin):
                     tenant_id=tenant_of(request), user=request.user, request_id=held.pk,
                     conditions=given["conditions"], maximum_uses=given["maximum_uses"],
                     expires_seconds=given["hours"] * HOUR, note=given["note"],
-                    is_for_principal=given["is_for_principal"],
+                    is_for_principal=given["is_for_principal"], sealer=composed().runtime.sealer,
                 )  # fmt: skip
             except Problem as problem:
                 form.add_error(None, [error.message for error in problem.errors] or reason(problem.reason_code).message)

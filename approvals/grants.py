@@ -14,7 +14,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import F
 from pydantic import ValidationError
 
-from approvals import ballots, grantmatch, seating
+from approvals import ballots, evidence, grantmatch, seating
 from approvals.conditions import Condition
 from approvals.models import GrantConfirmation
 from approvals.seating import Ballot, Check, CountedVote
@@ -23,6 +23,7 @@ from toolsys.domain.seats import Seat
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import ApprovalStatus, Role
 from toolsys.models import ApprovalRequest, Membership, StandingGrant
+from toolsys.ports import Sealer
 from toolsys.problems import FieldError, Problem
 from toolsys.tenancy import tenant_transaction
 
@@ -36,12 +37,13 @@ NOTE_LIMIT: Final = 2_000
 
 def propose_grant(
     *, tenant_id: str, user: Any, request_id: UUID, conditions: Sequence[JsonObject], maximum_uses: int,
-    expires_seconds: float, note: str, is_for_principal: bool = True,
+    expires_seconds: float, note: str, sealer: Sealer, is_for_principal: bool = True,
 ) -> StandingGrant:  # fmt: skip
     """Draw a grant from a held call: its tool as it was then, its agent, its seats, at most its distrust.
 
     It stands for nothing until it is confirmed. `is_for_principal` false: it is good for every principal of the agent.
-    Raises: Problem (request.not_found, request.invalid, auth.forbidden).
+    Nothing is drawn from a call that was altered since it was held (`evidence`).
+    Raises: Problem (request.not_found, request.invalid, auth.forbidden, approval.altered).
     """
     _check_bounds(maximum_uses, expires_seconds, note)
     parsed = _parsed(conditions)
@@ -53,6 +55,8 @@ def propose_grant(
             raise Problem("request.not_found")
         if not request.tool_digest:
             raise Problem("request.invalid", [FieldError("/request_id", "held before grants were known")])
+        if evidence.alterations(request, sealer):
+            raise Problem("approval.altered")
         live = StandingGrant.objects.filter(revoked_at=None, expires_at__gt=database.now(), uses__lt=F("maximum_uses"))
         if live.count() >= OPEN_LIMIT:
             raise Problem("request.invalid", [FieldError("", f"at most {OPEN_LIMIT} grants at a time")])

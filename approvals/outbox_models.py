@@ -54,7 +54,7 @@ class Delivery(TenantOwned):
     """One message to one endpoint. Its id is the message's: every repetition carries the same one.
 
     `event_id` null is a test message. Identity only: no argument, no result. `attempts` fences: whoever records an
-    outcome names the attempt that it made.
+    outcome names the attempt that it made. Deleted by retention (`approvals.retention`), with its attempts.
     """
 
     endpoint = tenant_key("approvals.NotificationEndpoint")
@@ -81,11 +81,15 @@ class Delivery(TenantOwned):
             # The courier asks for what is due, the log for what is new.
             models.Index(fields=["due_at"], name="delivery_is_due", condition=models.Q(status="pending")),
             models.Index(fields=["tenant", "-created_at"], name="delivery_by_time"),
+            # Retention takes what is over, the oldest first.
+            models.Index(
+                fields=["due_at"], name="delivery_is_over", condition=models.Q(status__in=("delivered", "failed"))
+            ),
         ]
 
 
 class DeliveryAttempt(TenantOwned):
-    """How one attempt ended: an HTTP status, or why there was none. Append-only."""
+    """How one attempt ended: an HTTP status, or why there was none. Append-only until its message is forgotten."""
 
     delivery = tenant_key("approvals.Delivery")
     number = models.IntegerField()

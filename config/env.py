@@ -161,6 +161,8 @@ class Toolsys(BaseSettings):
     artifact_maximum_bytes: int = Field(8_388_608, ge=65_536)
     orphan_age_seconds: float = Field(86_400, ge=60)
     orphan_sweep_seconds: float = Field(600, gt=0)
+    # Counted from the end of their run; 0: artifacts are kept as long as their run is.
+    artifact_retention_days: int = Field(0, ge=0, le=36_500)
     max_body_bytes: int = Field(1_048_576, ge=1_024)
     wait_cap_seconds: float = Field(55.0, gt=0)
     waiters_cap: int = Field(48, ge=0)
@@ -200,6 +202,8 @@ class Toolsys(BaseSettings):
     # Where people reach the console: notifications link to it.
     public_url: Annotated[str, AfterValidator(_public_url)] = "http://127.0.0.1:8000"
     outbox_seconds: float = Field(1.0, gt=0)
+    # Messages that were delivered or given up; what waits is kept.
+    outbox_retention_days: int = Field(90, ge=1, le=36_500)
     # What `web.fetch` may ask; empty: there is no such tool.
     web_fetch_hosts: Hosts = ()
 

@@ -139,7 +139,9 @@ def artifact_bytes() -> int:
 
 
 def orphan_collector() -> OrphanCollector:
-    return OrphanCollector(artifact_files(), probe(), settings.TOOLSYS.orphan_age_seconds)
+    numbers = settings.TOOLSYS
+    days = numbers.artifact_retention_days
+    return OrphanCollector(artifact_files(), probe(), numbers.orphan_age_seconds, days * 86_400.0 if days else None)
 
 
 def worker_name() -> str:

@@ -1,7 +1,8 @@
 """Collects what a lost attempt left in storage: artifacts that nothing adopted, and bytes that have no row.
 
-A row goes before its bytes, so that a crash between leaves bytes without a row and never a row without bytes; the walk
-over storage finds those by their age. An attempt that still runs loses nothing. Run by the scheduler only.
+And what has been kept long enough: artifacts whose run ended a retention ago, where the operator set one. A row goes
+before its bytes, so that a crash between leaves bytes without a row and never a row without bytes; the walk over
+storage finds those by their age. An attempt that still runs loses nothing. Run by the scheduler only.
 """
 
 import logging
@@ -12,7 +13,8 @@ from typing import Final
 from uuid import UUID
 
 from django.core.files.storage import Storage
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from toolsys import database
@@ -28,11 +30,15 @@ FOLDERS_A_PASS: Final = 1_000
 
 @dataclass(slots=True)
 class OrphanCollector:
-    """Goes round the storage, a bounded part at a time; where it stands is kept in memory and may be lost."""
+    """Goes round the storage, a bounded part at a time; where it stands is kept in memory and may be lost.
+
+    `retention_seconds` counts from the end of an artifact's run; None keeps artifacts as long as their run.
+    """
 
     storage: Storage
     probe: Probe
     age_seconds: float
+    retention_seconds: float | None = None
     _after: tuple[str, str] = field(default=("", ""))
 
     def collect(self) -> int:
@@ -55,18 +61,33 @@ class OrphanCollector:
         return [name for name in sorted(self.storage.listdir("")[0]) if _is_known(name)]
 
     def _rowless(self, tenant_id: str) -> list[str]:
-        """Delete the rows of orphans; their bytes are due once this has committed."""
+        """Delete the rows of orphans and of what was kept long enough; their bytes are due once this has committed."""
         self.probe.reached("before_orphan_rows", tenant_id)
         with tenant_transaction(tenant_id):
-            running = Invocation.objects.filter(
-                pk=OuterRef("invocation_id"), claim_epoch=OuterRef("claim_epoch"), status=InvocationStatus.RUNNING
-            )
-            old = database.now() - timedelta(seconds=self.age_seconds)
-            stale = Artifact.objects.filter(~Exists(running), adopted_at=None, created_at__lt=old).order_by("id")
-            found = dict(stale.select_for_update().values_list("id", "storage_key")[:ROWS_A_PASS])
+            found: dict[UUID, str] = {}
+            for rows in (self._orphans(), self._expired()):
+                locked = rows.order_by("id").select_for_update(of=("self",))
+                found |= dict(locked.values_list("id", "storage_key")[: ROWS_A_PASS - len(found)])
             Artifact.objects.filter(pk__in=found).delete()
         self.probe.reached("after_orphan_rows", tenant_id)
         return list(found.values())
+
+    def _orphans(self) -> QuerySet[Artifact]:
+        running = Invocation.objects.filter(
+            pk=OuterRef("invocation_id"), claim_epoch=OuterRef("claim_epoch"), status=InvocationStatus.RUNNING
+        )
+        old = database.now() - timedelta(seconds=self.age_seconds)
+        return Artifact.objects.filter(~Exists(running), adopted_at=None, created_at__lt=old)
+
+    def _expired(self) -> QuerySet[Artifact]:
+        """What nobody ends has ended at its deadline; a call that a person still has to settle keeps its artifacts."""
+        if self.retention_seconds is None:
+            return Artifact.objects.none()
+        old = database.now() - timedelta(seconds=self.retention_seconds)
+        ended = Invocation.objects.alias(end=Coalesce("run__ended_at", "run__deadline_at")).filter(
+            pk=OuterRef("invocation_id"), completed_at__lt=old, end__lt=old
+        )
+        return Artifact.objects.filter(Exists(ended), adopted_at__lt=old)
 
     def _leaked(self) -> Iterator[str]:
         """Name old files of the next folders whose row does not exist."""

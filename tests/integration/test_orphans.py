@@ -22,7 +22,7 @@ from toolsys.domain.calls import Disposition
 from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.results import ArtifactPart, ToolResult
 from toolsys.domain.spec import JsonObject
-from toolsys.models import Artifact, Invocation
+from toolsys.models import Artifact, Invocation, Run
 from toolsys.orphans import OrphanCollector
 from toolsys.ports import Runtime
 from toolsys.probes import NoProbe
@@ -198,6 +198,67 @@ def test_passes_are_bounded_and_go_round_until_nothing_is_left(place: Place, mon
     collector = OrphanCollector(place.files, NoProbe(), DAY)
     passes = [collector.collect() for _ in range(4)]
     assert (sum(passes), max(passes) <= 3, place.bytes(), place.rows()) == (5, True, set(), set())
+
+
+YEAR = 365 * DAY
+
+
+def after_a_year(place: Place, **changes: Any) -> None:
+    """Let a call, its run and its artifact have ended more than a year ago, unless something else is said of one."""
+    past = timezone.now() - timedelta(seconds=YEAR + 60)
+    with tenant_transaction(place.tenancy.id):
+        Artifact.objects.filter(adopted_at__isnull=False).update(adopted_at=changes.get("adopted_at", past))
+        Invocation.objects.update(completed_at=changes.get("completed_at", past))
+        Run.objects.update(ended_at=changes.get("ended_at", past), deadline_at=changes.get("deadline_at", past))
+
+
+@gate("artifact.retention")
+def test_what_was_kept_long_enough_goes_with_its_bytes_where_an_operator_says_so(
+    place: Place, globex: Tenancy, worker: Runtime, tmp_path: Path
+) -> None:
+    other = Place(worker, globex, tmp_path)
+    place.propose()
+    other.propose()
+    after_a_year(place)
+    place.grow_old()
+    assert place.collect() == 0, "without a retention, files stay as long as their run"
+    assert OrphanCollector(place.files, NoProbe(), DAY, YEAR).collect() == 1
+    assert (place.rows(), place.bytes()) == (set(), other.rows())
+    assert len(other.rows()) == 1
+
+
+@gate("artifact.retention")
+@pytest.mark.parametrize("changes", [
+    {"ended_at": "now"}, {"ended_at": None, "deadline_at": "now"}, {"completed_at": None}, {"completed_at": "now"},
+    {"adopted_at": "now"},
+], ids=["run ended lately", "run is open", "call is open", "call ended lately", "adopted lately"])  # fmt: skip
+def test_a_file_stays_while_its_run_or_its_call_has_not_been_over_for_so_long(
+    place: Place, changes: dict[str, Any]
+) -> None:
+    place.propose()
+    after_a_year(place, **{name: value and timezone.now() for name, value in changes.items()})
+    place.grow_old()
+    assert OrphanCollector(place.files, NoProbe(), DAY, YEAR).collect() == 0
+    assert place.rows() == place.bytes() != set()
+
+
+@gate("artifact.retention")
+def test_a_run_that_nobody_ended_has_ended_at_its_deadline(place: Place) -> None:
+    place.propose()
+    after_a_year(place, ended_at=None)
+    assert OrphanCollector(place.files, NoProbe(), DAY, YEAR).collect() == 1
+
+
+@gate("artifact.retention")
+def test_who_dies_between_the_row_and_the_bytes_of_an_old_file_leaves_no_row_without_bytes(place: Place) -> None:
+    place.propose()
+    after_a_year(place)
+    place.grow_old()
+    with pytest.raises(Crash):
+        OrphanCollector(place.files, CrashAt("before_blob_delete"), DAY, YEAR).collect()
+    assert (len(place.bytes()), place.rows()) == (1, set())
+    assert OrphanCollector(place.files, NoProbe(), DAY, YEAR).collect() == 1
+    assert place.bytes() == set()
 
 
 def test_where_nothing_was_ever_stored_there_is_nothing_to_do(place: Place, tmp_path: Path) -> None:

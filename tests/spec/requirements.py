@@ -211,6 +211,7 @@ _OUTPUT: Final = (
     Requirement(
         "artifact.served", "DESIGN §6", "Adopted artifacts are served to their tenant, inert, checked, with ranges."
     ),
+    Requirement("artifact.retention", "issue 5", "A file goes a retention after the end of its run, where one is set."),
     Requirement("artifact.orphans", "DESIGN §10", "Orphans are collected by age; a crash leaves no row without bytes."),
     Requirement("workspace.beneath", "issue 3", "Nothing outside of a run's workspace is read, written or listed."),
     Requirement("workspace.bounded", "issue 3", "A workspace is bounded in bytes, entries, depth and names."),
@@ -344,12 +345,14 @@ _API: Final = (
     Requirement(
         "console.grants", "DESIGN §5 grants", "A grant is proposed, confirmed by others and revoked on its page."
     ),
+    Requirement("console.history", "issue 5", "Who changed what is read by admins of that tenant only."),
     Requirement("console.access", "issue 5 Approvals", "A tenant's admin answers requests for access on a page."),
     Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
     Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
     Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),
     Requirement("outbox.replay", "issue 5 Outbox", "A person has a message sent again; its receiver can tell."),
     Requirement("outbox.crash", "issue 5 Outbox", "Who dies between commit, delivery and record loses no message."),
+    Requirement("outbox.retention", "issue 5 Outbox", "Old messages that are over go in batches with their attempts."),
     Requirement("outbox.mail", "issue 5 Outbox", "Messages carry a link and no argument value."),
     Requirement(
         "console.policy", "issue 5 Policy", "Rules, permissions, replays and dry runs are pages; trials write nothing."

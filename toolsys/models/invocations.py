@@ -144,7 +144,8 @@ class ToolEvent(models.Model):
 class Artifact(CallRecord):
     """A large result in storage, keyed by invocation and epoch; adopted when the result commits.
 
-    Rows that were never adopted are orphans of a lost attempt and are collected by age.
+    Rows that were never adopted are orphans of a lost attempt and are collected by age; the others go a retention after
+    the end of their run, where an operator has set one (`toolsys.orphans`).
     """
 
     invocation_id = models.UUIDField()
@@ -158,4 +159,8 @@ class Artifact(CallRecord):
 
     class Meta:
         db_table = "artifacts"
-        indexes = [models.Index(fields=["tenant", "invocation_id"], name="artifact_by_invocation")]
+        indexes = [
+            models.Index(fields=["tenant", "invocation_id"], name="artifact_by_invocation"),
+            # The collector asks for what nothing adopted, and for what was adopted long ago.
+            models.Index(fields=["tenant", "adopted_at"], name="artifact_by_adoption"),
+        ]

@@ -5,11 +5,13 @@ One sweeps at a time; the outbox may be delivered by several, each message by on
 
 import signal
 import threading
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from approvals import retention
 from config import metrics, wiring
 from config.checks import require_safe_database
 from toolsys import sweeper
@@ -17,6 +19,8 @@ from toolsys.sweeper import Chore
 
 # What is being sent may end; the lease of what does not passes, and the message goes out again.
 STOP_SECONDS = 5.0
+# How often messages that have grown old are looked for.
+OLD_SECONDS = 600.0
 
 
 class Command(BaseCommand):
@@ -30,8 +34,9 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stopping.set())
         numbers = settings.TOOLSYS
         orphans = Chore(numbers.orphan_sweep_seconds, wiring.orphan_collector().collect)
+        old = Chore(OLD_SECONDS, partial(retention.forget_deliveries, numbers.outbox_retention_days))
         outbox = (numbers.outbox_seconds, stopping)
         courier = threading.Thread(target=wiring.courier().serve, args=outbox, name="courier", daemon=True)
         courier.start()
-        sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [orphans])
+        sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [orphans, old])
         courier.join(STOP_SECONDS)

@@ -4,17 +4,19 @@ from typing import Any
 
 import pytest
 from django.db import connections
+from django.test.utils import CaptureQueriesContext
 
-from approvals import evidence
+from approvals import evidence, grants, policy_services
 from approvals.evidence import Alteration
 from tests.factories import Tenancy
-from tests.integration.approvals.desk import EXPERT, Desk, hold, person
+from tests.integration.approvals.desk import ADMIN, EXPERT, Desk, desk_of, hold, person
 from tests.integration.console.people import INBOX, page_of
 from tests.integration.console.people import person as visitor
 from tests.spec.requirements import gate
 from toolsys import database
 from toolsys.domain import canonical, redaction
-from toolsys.models import ApprovalRequest, Invocation, InvocationPayload
+from toolsys.models import ApprovalRequest, Invocation, InvocationPayload, StandingGrant
+from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
 ALTERED: dict[str, tuple[Any, dict[str, Any], Alteration]] = {
@@ -68,6 +70,49 @@ def test_the_page_says_that_it_was_altered_and_offers_no_approval(acme: Tenancy)
     page = expert.text(path)
     assert "Altered since it was held" in page
     assert ('value="approve"' in page, 'value="reject"' in page) == (False, True)
+
+
+@gate("approvals.evidence")
+@pytest.mark.parametrize("what", ALTERED)
+def test_no_standing_grant_is_drawn_from_a_call_that_was_altered(acme: Tenancy, what: str) -> None:
+    model, changes, _ = ALTERED[what]
+    desk, admin = hold(acme), person(acme, ADMIN)
+    given: dict[str, Any] = {
+        "tenant_id": acme.id, "user": admin, "request_id": desk.request.pk, "maximum_uses": 2, "note": "nightly",
+        "conditions": [{"pointer": "/line", "operator": "eq", "value": "x"}], "expires_seconds": 3600.0,
+        "sealer": acme.runtime.sealer,
+    }  # fmt: skip
+    grants.propose_grant(**given)
+    alter(desk, model, changes)
+    with pytest.raises(Problem, match=r"approval\.altered"):
+        grants.propose_grant(**given)
+    with tenant_transaction(acme.id):
+        assert StandingGrant.objects.count() == 1
+
+
+@gate("approvals.evidence")
+def test_of_several_the_altered_ones_are_named_and_nothing_can_be_approved_together(acme: Tenancy) -> None:
+    author, expert = person(acme, ADMIN), visitor((acme, EXPERT))
+    policy_services.save_rule(
+        tenant_id=acme.id, user=author, name="hold-echo", verdict="require_expert_approval",
+        match={"tools": ["demo.echo"]},
+    )  # fmt: skip
+    desks = [desk_of(acme, acme.propose(("demo.echo", {"text": text}))[0]) for text in ("one", "two", "three")]
+    ticked = {"request": [desk.request.pk for desk in desks]}
+    page = expert.post(INBOX, **ticked).content.decode()
+    assert ("Altered since it was held" in page, "Approve all 3" in page) == (False, True)
+    alter(desks[1], Invocation, {"arguments": {"text": "harmless"}})
+    with CaptureQueriesContext(connections["default"]) as three:
+        page = expert.post(INBOX, **ticked).content.decode()
+    sections = page.split("<section")[1:]
+    assert ["Altered since it was held" in section for section in sections] == [False, True, False]
+    assert ('value="approve"' in page, 'value="reject"' in page) == (False, True)
+    with CaptureQueriesContext(connections["default"]) as two:
+        expert.post(INBOX, request=ticked["request"][:2])
+    assert len(three) == len(two), "no query for each"
+    digests = {f"digest-{desk.request.pk}": desk.request.digest for desk in desks}
+    expert.post(INBOX, **ticked, **digests, decision="approve", note="")
+    assert [desk.now.status for desk in desks] == ["approved", "pending", "approved"]
 
 
 HONEST: dict[str, Any] = {

@@ -28,7 +28,7 @@ LINE_X = [{"pointer": "/line", "operator": "eq", "value": "x"}]
 def proposed(acme: Tenancy, **changes: Any) -> StandingGrant:
     given = {
         "tenant_id": acme.id, "user": person(acme, ADMIN), "conditions": LINE_X, "maximum_uses": 2,
-        "expires_seconds": 3600.0, "note": "the nightly line",
+        "expires_seconds": 3600.0, "note": "the nightly line", "sealer": acme.runtime.sealer,
     }  # fmt: skip
     return grants.propose_grant(**{"request_id": hold(acme).request.id, **given, **changes})
 

@@ -249,6 +249,51 @@ def test_a_scheduler_killed_between_commit_and_delivery_loses_nothing(
     assert receiver.got[1].event(secret)["type"] == "approval.requested"
 
 
+# The scheduler as it is, which stops for good where the courier is about to call this method.
+STOPPING = """
+import os, pathlib, sys, time
+import django
+from django.core.management import execute_from_command_line
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+django.setup()
+from approvals.courier import Courier
+def stop(*_):
+    pathlib.Path(sys.argv[2]).touch()
+    time.sleep(600)
+setattr(Courier, sys.argv[1], stop)
+execute_from_command_line(["manage.py", "scheduler"])
+"""
+DELIVERY_SECONDS = 120.0
+
+
+@gate("outbox.crash")
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "sent"), [("send", 0), ("record", 1)], ids=["before sending", "before recording"])
+def test_a_scheduler_killed_at_either_side_of_sending_is_followed_under_the_same_id(
+    acme: Tenancy, receiver: Receiver, tmp_path: Path, before: str, sent: int
+) -> None:
+    """SIGKILL after the claim, and after the receiver has answered: it arrives, and is recorded once."""
+    _, secret = subscribed(acme, receiver.url)
+    hold(acme)
+    opened = {"TOOLSYS_EGRESS_PLAIN_HTTP_HOSTS": f"127.0.0.1:{receiver.port}", "TOOLSYS_OUTBOX_SECONDS": "0.1"}
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    stopped = tmp_path / "stopped"
+    with running([sys.executable, "-c", STOPPING, before, str(stopped)], tmp_path / "first", opened) as first:
+        eventually(stopped.exists, f"the first one is about to {before}", DELIVERY_SECONDS)
+        first.end(signal.SIGKILL)
+    (row,) = deliveries(acme)
+    assert (row.status, row.attempts, attempts(acme), len(receiver.got)) == ("pending", 1, [], sent)
+    assert row.leased_until is not None
+    pass_time(acme)
+    with running([sys.executable, "manage.py", "scheduler"], tmp_path / "second", opened):
+        eventually(lambda: deliveries(acme)[0].status == "delivered", "the second one delivers", DELIVERY_SECONDS)
+    assert [got.id for got in receiver.got] == [f"msg_{row.pk.hex}"] * (sent + 1)
+    assert len({got.body for got in receiver.got}) == 1
+    assert all(got.is_signed_with(secret) for got in receiver.got)
+    assert (len(deliveries(acme)), attempts(acme)) == (1, [(2, "204")])
+
+
 @gate("outbox.signed")
 def test_while_a_secret_is_rotated_both_verify_and_then_the_new_one_only(
     acme: Tenancy, receiver: Receiver, post: Courier

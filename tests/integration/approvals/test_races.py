@@ -194,6 +194,26 @@ def test_an_approval_and_what_voids_it(
     assert (site.desk.now.status, "approval.voided" in events_of(acme, site.desk.held)) == ("voided", True)
 
 
+@gate("approvals.races")
+@pytest.mark.parametrize("order", ["reject first", "reject second"])
+@pytest.mark.parametrize("change", ENDS)
+def test_a_rejection_and_what_would_have_voided_an_approval(
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch, change: str, order: str
+) -> None:
+    site, (deed, code), answers = site_of(acme), ENDS[change], []
+    lose_rings(monkeypatch)
+
+    def reject(site: Site) -> None:
+        answers.append(told(lambda: site.desk.reject(site.expert)))
+
+    for step in [reject, deed] if order == "reject first" else [deed, reject]:
+        step(site)
+    ended = finished(site, worker)
+    assert (answers, ended.state, site.tool.sent) == (["rejected"], Progress.SETTLED, [])
+    assert ended.reason_code in {"policy.approval.expert_rejected", code}
+    assert row_of(acme, site.desk.held).effect_sent_at is None
+
+
 PEOPLE: dict[str, tuple[Callable[[Site], object], Callable[[Site], object], tuple[str, str], str | None, int]] = {
     "approve, approve": (approve, lambda site: site.desk.decide(person(site.acme, EXPERT)),
                          ("approved", "approval.decided"), "tool.succeeded", 1),
@@ -214,6 +234,10 @@ PEOPLE: dict[str, tuple[Callable[[Site], object], Callable[[Site], object], tupl
     "approve, cancel": (approve, cancel, ("approved", "done"), "tool.cancelled", 0),
     "cancel, approve": (cancel, approve, ("done", "approval.call_ended"), "tool.cancelled", 0),
     "reject, cancel": (lambda site: site.desk.reject(site.expert), cancel, ("rejected", "done"), "tool.cancelled", 0),
+    "cancel, reject": (cancel, lambda site: site.desk.reject(site.expert),
+                       ("done", "approval.call_ended"), "tool.cancelled", 0),
+    "expire, cancel": (expire, cancel, ("done", "done"), "tool.cancelled", 0),
+    "cancel, expire": (cancel, expire, ("done", "done"), "tool.cancelled", 0),
     "approve, cancel the run": (approve, cancel_run, ("approved", "done"), "tool.run_cancelled", 0),
     "cancel the run, approve": (cancel_run, approve, ("done", "approval.call_ended"), "tool.run_cancelled", 0),
     "approve, withdraw": (approve, lambda site: site.desk.withdraw(site.expert),
@@ -286,17 +310,23 @@ def test_an_approval_is_taken_back_until_its_use_and_not_after(acme: Tenancy, wo
 
 
 @gate("approvals.races")
+@pytest.mark.parametrize("order", ["approve first", "approve second"])
 @pytest.mark.parametrize("what", ["another step's", "a bit of it"])
-def test_arguments_that_were_altered_in_the_database_are_never_sent(acme: Tenancy, worker: Runtime, what: str) -> None:
+def test_arguments_that_were_altered_in_the_database_are_never_sent(
+    acme: Tenancy, worker: Runtime, what: str, order: str
+) -> None:
     """They are sealed to their step: what is not what was proposed cannot even be read."""
     site, other = site_of(acme), hold(acme, "something else")
+    if order == "approve first":
+        approve(site)
     with tenant_transaction(acme.id):
         bodies = {row.step_number: bytes(row.body or b"") for row in RunStep.objects.filter(run=acme.run)}
         mine, theirs = row_of(acme, site.desk.held).step_id, row_of(acme, other.held).step_number
         flipped = bodies[row_of(acme, site.desk.held).step_number]
         altered = bodies[theirs] if what == "another step's" else flipped[:-1] + bytes([flipped[-1] ^ 1])
         RunStep.objects.filter(pk=mine).update(body=altered)
-    approve(site)
+    if order == "approve second":
+        approve(site)
     with pytest.raises(Exception, match=r"^(?!.*something else)"):
         acme.work(site.runtime(worker), site.desk.held)
     assert (site.tool.sent, row_of(acme, site.desk.held).effect_sent_at) == ([], None)

@@ -145,7 +145,7 @@ def _told(acme: Tenancy, user: Any) -> dict[str, Any]:
 def _granted(acme: Tenancy, user: Any, request: ApprovalRequest) -> dict[str, Any]:
     grant = grants.propose_grant(
         tenant_id=acme.id, user=user, request_id=request.pk, maximum_uses=3, expires_seconds=3_600, note="monthly",
-        conditions=[{"pointer": "/line", "operator": "prefix", "value": "pay"}],
+        conditions=[{"pointer": "/line", "operator": "prefix", "value": "pay"}], sealer=acme.runtime.sealer,
     )  # fmt: skip
     (refused,) = acme.propose(("mcp.bank.transfer", {"to": "x"}))
     asked, _ = access.ask_for_access(

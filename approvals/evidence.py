@@ -55,7 +55,7 @@ def _alterations(request: ApprovalRequest, call: Invocation, data: bytes | None)
     return found if is_shown else [*found, Alteration.ARGUMENTS]
 
 
-def _opened(call: Invocation, sealed: bytes | None, sealer: Sealer) -> bytes | None:
+def _opened(call: Invocation, sealed: bytes | memoryview | None, sealer: Sealer) -> bytes | None:
     if sealed is None:
         return None
     try:

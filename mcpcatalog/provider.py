@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import checking, mapping, resources, selectors, services
+from mcpcatalog import checking, mapping, quarantine, resources, selectors, services
 from mcpcatalog.checking import Inspect
 from mcpcatalog.checks import Seen
 from mcpcatalog.discoveries import Discoveries
@@ -67,6 +67,12 @@ class RunOnLoop(Protocol):
         """Raises: TimeoutError."""
 
 
+class CredentialsOf(Protocol):
+    """Gives a tenant's resolver; with a version, one that takes this one instead of the one that counts."""
+
+    def __call__(self, tenant_id: str, version: int | None = None) -> CredentialResolver: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """What only a worker has: connections, the loop that they live on, and credentials.
@@ -76,7 +82,7 @@ class Workbench:
 
     connections: Pool
     run: RunOnLoop
-    credentials: Callable[[str], CredentialResolver]
+    credentials: CredentialsOf
     routes: Routes | None = None
     notes: Notes = field(default_factory=Notes)
     inspect: Inspect | None = None
@@ -92,10 +98,13 @@ class Workbench:
         if self.routes is not None:
             self.routes.release(tenant_id, session_id)
 
-    def look(self, config: ServerConfig) -> Seen:
-        """Watch one connection of its own to a server. Raises: TimeoutError."""
+    def look(self, config: ServerConfig, version: int | None = None) -> Seen:
+        """Watch one connection of its own to a server, logging in with this version of its credential.
+
+        None: the one that counts. Raises: TimeoutError.
+        """
         assert self.inspect is not None, "a workbench without an inspector is a test's"
-        resolver = self.credentials(config.tenant_id)
+        resolver = self.credentials(config.tenant_id, version)
         return self.run(checking.inspected(config, self.inspect, resolver), checking.CHECK_SECONDS - 5.0)
 
     def close(self) -> None:
@@ -119,7 +128,7 @@ class Lease:
 
 def open_workbench(
     run: RunOnLoop,
-    credentials: Callable[[str], CredentialResolver],
+    credentials: CredentialsOf,
     policy_for: Callable[[ServerConfig], EgressPolicy],
     counts: EgressCounts | None = None,
     lease: Lease | None = None,
@@ -193,17 +202,28 @@ class McpProvider:
         return frozenset(state.config.server_id for state in states if _is_offering(state))
 
     def specs(self, tenant_id: str) -> list[ToolSpec]:
+        return [spec for spec, is_held in self._known(tenant_id) if not is_held]
+
+    def withheld(self, tenant_id: str) -> list[ToolSpec]:
+        if not quarantine.is_asked(tenant_id):
+            return []
+        return [spec for spec, is_held in self._known(tenant_id) if is_held]
+
+    def _known(self, tenant_id: str) -> list[tuple[ToolSpec, bool]]:
+        """Return what is listed, each with whether it waits for somebody to look at it."""
         states = [
             state
             for state in selectors.enabled_servers(tenant_id, self.commands)
             if state.catalog_hash and _is_offering(state)
         ]
         offered = selectors.generations(tenant_id, {state.config.server_id: state.catalog_hash for state in states})
+        reviews = quarantine.reviews(tenant_id, {digest for tools in offered.values() for _, digest in tools})
         return [
-            mapping.spec_of(state.config, tool, state.catalog_hash)
+            (mapping.spec_of(state.config, tool, state.catalog_hash, declared),
+             reviews.holds_back(state.config, tool.name, declared))
             for state in states
-            for tool in offered[state.config.server_id]
-        ]
+            for tool, declared in offered[state.config.server_id]
+        ]  # fmt: skip
 
     def refresh_keys(self, tenant_id: str) -> list[str]:
         now = self.clock.now()
@@ -257,9 +277,13 @@ class McpProvider:
         self._discoveries.record(config, catalog, took)
 
     def note_pin(
-        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
-    ) -> None:
-        """Record `mcp.server.pinned` for each server whose remembered discovery the session took."""
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str],
+        withheld: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """Record `mcp.server.pinned` for each server whose remembered discovery the session took, and
+        `mcp.tool.quarantined` for each of which it was not given all.
+        """
+        quarantine.record_withheld(tenant_id, session_id, withheld)
         tools = Counter(spec.server_id for spec in pinned if spec.server_id and spec.server_id not in refreshed)
         if tools:
             services.record_pins(tenant_id, session_id, tools)

@@ -28,7 +28,8 @@ class Agent(TenantOwned):
 class AgentSession(TenantOwned):
     """The pin: what was advertised to a model, byte for byte. Written when opened; never changed but to close.
 
-    `pinned_tools` maps a name to its spec; `tool_schema_sha256` addresses exactly that set.
+    `pinned_tools` maps a name to its spec; `tool_schema_sha256` addresses exactly that set. `withheld_tools` says what
+    was held back when it was opened, as name and reason code.
     """
 
     agent = tenant_key("toolsys.Agent")
@@ -38,6 +39,7 @@ class AgentSession(TenantOwned):
     environment = models.TextField(default="production")
     pinned_tools = models.JSONField()
     tool_schema_sha256 = models.TextField()
+    withheld_tools = models.JSONField(default=list, db_default=[])
     closed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -16,7 +16,7 @@ help:
 	@printf '%s\n' \
 	  'make up          start everything here: servers, migrations, web, worker, scheduler (PORT=8000)' \
 	  'make test        run the test suite on servers of its own (ARGUMENTS="-k name")' \
-	  'make test-slow   its tests with browsers, and with servers and processes of their own' \
+	  'make test-slow   its tests with browsers, with processes and peers of their own, and races' \
 	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
 	  'make crash-ci    a choice of it that covers every pair of its axes, as far as 5 minutes go' \
 	  'make reliability write the results of `make crash` into toolsys/docs/reliability.md' \
@@ -49,12 +49,12 @@ up:
 test:
 	@sh config/environment.sh tests/requirements.lock
 	@sh tests/npm/install.sh || true
-	@exec $(PYTHON_IN_VENV) -m pytest -n auto $(ARGUMENTS)
+	@exec $(PYTHON_IN_VENV) -m pytest -n auto --dist worksteal $(ARGUMENTS)
 
 test-slow:
 	@sh config/environment.sh tests/requirements.lock
 	@sh tests/npm/install.sh || true
-	@exec $(PYTHON_IN_VENV) -m pytest -n auto -m "slow and not long" $(ARGUMENTS)
+	@exec $(PYTHON_IN_VENV) -m pytest -n auto --dist worksteal -m "slow and not long" $(ARGUMENTS)
 
 # ARGUMENTS="--fresh" forgets what was played, "--only after_claim" plays some cells; TOOLSYS_CRASH_SCALE=3 stretches
 # lease and sweep on a busy machine.

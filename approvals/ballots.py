@@ -30,7 +30,7 @@ def ballot(row: ApprovalRequest, *, is_expired: bool) -> Ballot:
 def voter(row: ApprovalRequest, user: Any) -> Voter:
     """Read this person afresh: what the edge holds of them may be older than their deactivation."""
     call = Invocation.objects.select_related("api_key", "run__session__principal").defer(
-        "run__session__pinned_tools", "result", "step_trace", "arguments"
+        "result", "step_trace", "arguments"
     )
     found = call.get(pk=row.invocation_id)
     principal = found.run.session.principal.external_id.casefold()

@@ -93,7 +93,7 @@ def _earlier(request: ApprovalRequest) -> Earlier:
     newest = ApprovalRequest.objects.filter(status__in=_DECIDED).exclude(pk=request.pk).order_by("-id")[:LOOKED_AT]
     of_tool = ApprovalRequest.objects.filter(pk__in=newest.values("pk"), invocation__tool_name=call.tool_name)
     found = list(of_tool.select_related("invocation", "run__session", "decided_by").defer(
-        "run__session__pinned_tools", "invocation__step_trace", "invocation__result"
+        "invocation__step_trace", "invocation__result"
     ).order_by("-id"))  # fmt: skip
     yes = [each for each in found if each.status in _SAID_YES]
     agent = request.run.session.agent_id
@@ -110,6 +110,6 @@ def _earlier(request: ApprovalRequest) -> Earlier:
 
 def _description(call: Invocation) -> str:
     """Read one tool's words out of the pin, which may be large."""
-    said = KeyTextTransform("description", KeyTransform(call.tool_name, "pinned_tools"))
+    said = KeyTextTransform("description", KeyTransform(call.tool_name, "tool_set__tools"))
     found = AgentSession.objects.filter(pk=call.session_id).values_list(said, flat=True).first()
     return str(found) if found else ""

@@ -48,7 +48,7 @@ def propose_grant(
     with tenant_transaction(tenant_id):
         _require_maker(user)
         found = ApprovalRequest.objects.select_related("invocation", "run__session").filter(pk=request_id)
-        request = found.defer("run__session__pinned_tools").first()
+        request = found.first()
         if request is None:
             raise Problem("request.not_found")
         if not request.tool_digest:

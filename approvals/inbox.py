@@ -18,7 +18,7 @@ from toolsys.models import ApprovalRequest
 PAGE: Final = 50
 # Columns that may be large and that no list shows.
 UNSHOWN: Final = (
-    "run__session__pinned_tools", "run__manifest", "invocation__step_trace", "invocation__result", "invocation__error",
+    "run__manifest", "invocation__step_trace", "invocation__result", "invocation__error",
 )  # fmt: skip
 
 

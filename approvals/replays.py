@@ -126,7 +126,7 @@ def replay(tenant_id: str, rules: list[Rule], last: int, sealer: Sealer) -> Repl
 
 def _recorded(tenant_id: str, last: int, sealer: Sealer, left_out: list[UUID]) -> Iterator[RecordedCall]:
     rows = Invocation.objects.select_related("run__session__agent", "run__session__principal")
-    rows = rows.defer("run__session__pinned_tools", "result", "step_trace", "arguments").order_by("-id")
+    rows = rows.defer("result", "step_trace", "arguments").order_by("-id")
     before: UUID | None = None
     while last > 0:
         page = list((rows if before is None else rows.filter(pk__lt=before))[: min(last, PAGE)])

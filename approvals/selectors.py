@@ -102,7 +102,7 @@ def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
     found = ApprovalRequest.objects.select_related(
         "invocation__api_key__owner", "run__session__agent", "run__session__principal", "decided_by"
     )
-    request = found.defer("run__session__pinned_tools").filter(pk=request_id).first()
+    request = found.filter(pk=request_id).first()
     if request is None:
         return None
     is_expired = request.status == ApprovalStatus.PENDING and decisions.is_expired(request_id)

@@ -91,7 +91,7 @@ def _submission(request: HttpRequest, given: dict[str, Any]) -> StepSubmission:
 
 def _runs() -> list[tuple[str, str]]:
     found = Run.objects.filter(status__in=OPEN_RUNS).select_related("session__agent", "session__principal")
-    newest = found.defer("session__pinned_tools").order_by("-id")[:OFFERED]
+    newest = found.order_by("-id")[:OFFERED]
     return [(str(run.pk), inert.visible(f"{_whose(run)}, {run.created_at:%Y-%m-%d %H:%M:%S}")) for run in newest]
 
 

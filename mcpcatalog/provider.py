@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from mcpcatalog.checks import Seen
 from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
 from mcpcatalog.notes import Notes
+from mcpcatalog.offers import Offers
 from mcpcatalog.remote import (
     Catalog,
     CatalogMode,
@@ -197,37 +199,21 @@ class McpProvider:
     _standings: Kept[Standing] = field(default_factory=lambda: Kept(KEPT))
     _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
 
+    @cached_property
+    def _offers(self) -> Offers:
+        return Offers(self.commands)
+
     def sources(self, tenant_id: str) -> frozenset[str]:
-        states = selectors.enabled_servers(tenant_id, self.commands)
-        return frozenset(state.config.server_id for state in states if _is_offering(state))
+        return self._offers.sources(tenant_id)
 
     def specs(self, tenant_id: str) -> list[ToolSpec]:
-        return [spec for spec, is_held in self._known(tenant_id) if not is_held]
+        return self._offers.specs(tenant_id)
 
     def withheld(self, tenant_id: str) -> list[ToolSpec]:
-        if not quarantine.is_asked(tenant_id):
-            return []
-        return [spec for spec, is_held in self._known(tenant_id) if is_held]
-
-    def _known(self, tenant_id: str) -> list[tuple[ToolSpec, bool]]:
-        """Return what is listed, each with whether it waits for somebody to look at it."""
-        states = [
-            state
-            for state in selectors.enabled_servers(tenant_id, self.commands)
-            if state.catalog_hash and _is_offering(state)
-        ]
-        offered = selectors.generations(tenant_id, {state.config.server_id: state.catalog_hash for state in states})
-        reviews = quarantine.reviews(tenant_id, {digest for tools in offered.values() for _, digest in tools})
-        return [
-            (mapping.spec_of(state.config, tool, state.catalog_hash, declared),
-             reviews.holds_back(state.config, tool.name, declared))
-            for state in states
-            for tool, declared in offered[state.config.server_id]
-        ]  # fmt: skip
+        return self._offers.withheld(tenant_id)
 
     def refresh_keys(self, tenant_id: str) -> list[str]:
-        now = self.clock.now()
-        states = selectors.enabled_servers(tenant_id, self.commands)
+        now, states = self.clock.now(), self._offers.states(tenant_id)
         return [state.config.server_id for state in states if is_stale(state, now, self.reuse_seconds)]
 
     def refresh(self, tenant_id: str, key: str) -> None:
@@ -350,11 +336,6 @@ class McpProvider:
             read = selectors.pinned_tool(tenant_id, pinned.server_id or "", pinned.version, pinned.name)
             found = self._pinned.put(key, read)
         return found
-
-
-def _is_offering(state: ServerState) -> bool:
-    """A refused login hides what a server lists, until it lets us in again. What is declared here needs no login."""
-    return not state.has_refused_login or state.config.mode is CatalogMode.FIXED
 
 
 def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:

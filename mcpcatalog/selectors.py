@@ -4,7 +4,7 @@ Each function opens the tenant's transaction for itself. Imported by the provide
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -51,6 +51,23 @@ class ServerState:
 
 
 @dataclass(frozen=True, slots=True)
+class Observed:
+    """What was last seen of a server; it changes without any change of the configuration."""
+
+    catalog_hash: str
+    discovered_fingerprint: str
+    last_discovered_at: datetime | None
+    last_failed_at: datetime | None
+    last_failure_code: str
+    list_changed_at: datetime | None
+    failed_fingerprint: str
+    negotiated_revision: str
+
+
+_OBSERVED: Final = tuple(each.name for each in fields(Observed))
+
+
+@dataclass(frozen=True, slots=True)
 class PinnedTool:
     remote_name: str
     is_withdrawn: bool
@@ -78,6 +95,14 @@ def standing(tenant_id: str, session_id: UUID, server_id: str) -> Standing:
 def all_enabled_servers() -> list[tuple[str, str]]:
     """Return tenant and id of every enabled server, of all tenants: for a worker that looks after them."""
     return [(row[0], row[1]) for row in database.call("SELECT * FROM mcpcatalog_enabled_servers()", ())]
+
+
+def observed(tenant_id: str) -> tuple[int, dict[str, Observed]]:
+    """Return the tenant's authorization epoch, and by id what was last seen of each enabled server: of one moment."""
+    with tenant_transaction(tenant_id):
+        rows = McpServer.objects.filter(tenant_id=tenant_id, enabled=True).order_by("server_id")
+        found = list(rows.values_list("tenant__authz_epoch", "server_id", *_OBSERVED))
+    return (found[0][0] if found else 0), {row[1]: Observed(*row[2:]) for row in found}
 
 
 def enabled_servers(tenant_id: str, commands: Commands) -> list[ServerState]:
@@ -166,12 +191,17 @@ def override_of(row: ToolOverride) -> Override:
     )  # fmt: skip
 
 
-def _state(row: McpServer, config: ServerConfig) -> ServerState:
+def state_of(config: ServerConfig, seen: Observed, *, is_enabled: bool = True) -> ServerState:
     return ServerState(
-        config, row.enabled, row.catalog_hash, row.discovered_fingerprint,
-        row.last_discovered_at, row.last_failed_at, has_refused_login=row.last_failure_code in REFUSED_LOGIN,
-        list_changed_at=row.list_changed_at, failed_fingerprint=row.failed_fingerprint,
+        config, is_enabled, seen.catalog_hash, seen.discovered_fingerprint,
+        seen.last_discovered_at, seen.last_failed_at, has_refused_login=seen.last_failure_code in REFUSED_LOGIN,
+        list_changed_at=seen.list_changed_at, failed_fingerprint=seen.failed_fingerprint,
     )  # fmt: skip
+
+
+def _state(row: McpServer, config: ServerConfig) -> ServerState:
+    seen = Observed(**{name: getattr(row, name) for name in _OBSERVED})
+    return state_of(config, seen, is_enabled=row.enabled)
 
 
 def config_of(row: McpServer, commands: Commands, credential_version: int) -> ServerConfig:

@@ -16,6 +16,8 @@ from toolsys.ports import Runtime
 
 # Passwords of tests protect nothing; the real hasher takes seconds by design.
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Each client loads the middleware anew, and would read all static files each time.
+settings.WHITENOISE_AUTOREFRESH = True
 
 
 @pytest.fixture(scope="session")

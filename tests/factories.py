@@ -4,8 +4,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
@@ -24,13 +26,16 @@ from toolsys.models import (
     Run,
     Tenant,
     ToolEvent,
+    ToolSet,
 )
+from toolsys.pins import Pin
 from toolsys.ports import Runtime
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
 from toolsys.tenancy import tenant_transaction
 
 ALL_SCOPES = ("demo.write", "trust.assert")
+ENVIRONMENT = "production"
 
 
 @dataclass
@@ -88,16 +93,30 @@ class Tenancy:
         return self._steps[0]
 
 
-def composition() -> Composition:
+@cache
+def _pin(tools: tuple[str, ...], scopes: tuple[str, ...], deployment: str) -> Pin:
+    """Return what a session over the deployment's builtins pins: the same for each tenant that has no server yet."""
+    from config.wiring import compose
+
+    registry = compose({}, None).registry
+    return registry.pin(registry.specs_for_session("", tools, frozenset(scopes), environment=ENVIRONMENT))
+
+
+@cache
+def _composition(deployment: str) -> Composition:
     from config.wiring import compose_web
 
     return compose_web()
 
 
+def composition() -> Composition:
+    return _composition(str(settings.TOOLSYS))
+
+
 def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[str] = ALL_SCOPES) -> Tenancy:
-    """Make a tenant of its own for one test."""
-    house = composition()
+    """Make a tenant of its own for one test, with the rows that opening a session and starting a run leave."""
     tenant_id = f"{name}-{uuid.uuid4().hex[:10]}"
+    pin = _pin(tuple(tools), tuple(scopes), str(settings.TOOLSYS))
     Tenant.objects.using("operator").create(id=tenant_id, name=name.title(), is_tool_calling_enabled=True)
     with tenant_transaction(tenant_id):
         agent = Agent.objects.create(tenant_id=tenant_id, name="assistant", enabled_tools=list(tools))
@@ -106,15 +125,15 @@ def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[s
             tenant_id=tenant_id, name="runtime", prefix=uuid.uuid4().hex[:8], secret_sha256="0" * 64,
             scopes=list(scopes),
         )  # fmt: skip
-    session = services.open_session(
-        tenant_id=tenant_id, api_key_id=key.id, agent_name="assistant", principal_id="user-1",
-        environment="production", profile=None, runtime=house.runtime, registry=house.registry,
-    )  # fmt: skip
-    run = services.start_run(
-        tenant_id=tenant_id, session_id=session.id, manifest=None, deadline_seconds=600, correlation_id="",
-        runtime=house.runtime,
-    )  # fmt: skip
-    return Tenancy(tenant_id, name.title(), agent, principal, key, session, run, house.runtime)
+        tool_set = ToolSet.objects.create(tenant_id=tenant_id, sha256=pin.sha256, tools=pin.tools)
+        session = AgentSession.objects.create(
+            tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, environment=ENVIRONMENT,
+            profile=agent.profile, tool_set=tool_set, tool_schema_sha256=pin.sha256,
+        )  # fmt: skip
+        run = Run.objects.create(
+            tenant_id=tenant_id, session=session, deadline_at=timezone.now() + timedelta(seconds=600)
+        )
+    return Tenancy(tenant_id, name.title(), agent, principal, key, session, run, composition().runtime)
 
 
 def approver(tenant_id: str, seat: Seat = Seat.EXPERT) -> Any:

@@ -66,7 +66,7 @@ def explain(invocation_id: UUID, *, for_people: bool = True) -> Explanation | No
     Transaction: needs the tenant's.
     """
     found = Invocation.objects.select_related("run__session__agent", "run__session__principal", "api_key")
-    row = found.defer("run__session__pinned_tools").filter(pk=invocation_id).first()
+    row = found.filter(pk=invocation_id).first()
     if row is None:
         return None
     record = _Record(

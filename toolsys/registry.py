@@ -16,6 +16,7 @@ from toolsys.domain.offering import Audience, Limit
 from toolsys.domain.registration import RegistrationReport, Rejection, declaration_defects, forced, schema_defects
 from toolsys.domain.spec import JsonObject, ToolSource, ToolSpec
 from toolsys.kept import Kept
+from toolsys.pins import Pin, PinWriter, identity
 from toolsys.ports import NotAvailable, Tool, ToolProvider
 from toolsys.validation import UnusableSchema, compile_schema
 
@@ -57,6 +58,7 @@ class Registry:
         self._read_pin = read_pin
         self._pins: Kept[dict[str, ToolSpec]] = Kept(PINS_KEPT)
         self._judged: Kept[tuple[Rejection, ...]] = Kept(VERDICTS_KEPT)
+        self._writer = PinWriter()
         report = self._examined([tool.spec for tool in tools], BUILT_SOURCES)
         # What is built in is not mended: a trust that would have to be overwritten is a mistake in the code.
         broken = [*report.rejected, *_unforced([tool.spec for tool in tools])]
@@ -129,6 +131,10 @@ class Registry:
         """
         return self._examined([forced(spec) for spec in specs], frozenset({source}) & DYNAMIC_SOURCES)
 
+    def pin(self, specs: Sequence[ToolSpec]) -> Pin:
+        """Return what a session that advertises these stores."""
+        return self._writer.pin(specs)
+
     def pinned(self, facts: Facts) -> dict[str, ToolSpec]:
         """Return the set that `tool_schema_sha256` addresses.
 
@@ -159,16 +165,16 @@ class Registry:
         return RegistrationReport(tuple(accepted), tuple(rejected))
 
     def _defects(self, spec: ToolSpec) -> Sequence[Rejection]:
-        return declaration_defects(spec, output_ceiling_bytes=self._ceiling) or self._schema_defects(spec)
-
-    def _schema_defects(self, spec: ToolSpec) -> Sequence[Rejection]:
         """Compiling costs. The version of an MCP tool is the hash of its catalog: a verdict on it stays true."""
-        key = (spec.name, spec.version) if spec.source is ToolSource.MCP else None
+        key = identity(spec) if spec.source is ToolSource.MCP else None
         known = self._judged.get(key)
         if known is not None:
             return known
-        found = schema_defects(spec) or tuple(_compiling_defects(spec))
+        found = declaration_defects(spec, output_ceiling_bytes=self._ceiling) or self._schema_defects(spec)
         return found if key is None else self._judged.put(key, found)
+
+    def _schema_defects(self, spec: ToolSpec) -> tuple[Rejection, ...]:
+        return schema_defects(spec) or tuple(_compiling_defects(spec))
 
 
 def _compiling_defects(spec: ToolSpec) -> Iterator[Rejection]:
@@ -186,11 +192,3 @@ def _unforced(specs: Iterable[ToolSpec]) -> list[Rejection]:
         for spec in specs
         if forced(spec) != spec
     ]
-
-
-def pin_of(specs: Sequence[ToolSpec]) -> tuple[JsonObject, str]:
-    """Return what a session stores and the hash that addresses exactly this set."""
-    pinned = {
-        spec.name: spec.model_dump(mode="json") | {"required_scopes": sorted(spec.required_scopes)} for spec in specs
-    }
-    return pinned, canonical.sha256_hex(canonical.canonical_bytes(pinned))

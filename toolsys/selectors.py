@@ -99,7 +99,7 @@ def run_calls(tenant_id: str, run_id: UUID, *, after: UUID | None, limit: int, s
 
 def session(tenant_id: str, session_id: UUID) -> AgentSession | None:
     with tenant_transaction(tenant_id):
-        return AgentSession.objects.select_related("agent", "principal").filter(pk=session_id).first()
+        return AgentSession.objects.select_related("agent", "principal", "tool_set").filter(pk=session_id).first()
 
 
 def run(tenant_id: str, run_id: UUID) -> Run | None:
@@ -182,7 +182,7 @@ def skills(
 
 def read_pin(tenant_id: str, session_id: UUID) -> dict[str, Any]:
     with tenant_transaction(tenant_id):
-        found = AgentSession.objects.filter(pk=session_id).values_list("pinned_tools", flat=True).first()
+        found = AgentSession.objects.filter(pk=session_id).values_list("tool_set__tools", flat=True).first()
     return found or {}
 
 

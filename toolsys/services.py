@@ -22,10 +22,12 @@ from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import RunStatus
 from toolsys.domain.trust import TrustLevel, lowest
 from toolsys.dryruns import Foreseen
-from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep, Skill
+from toolsys.ids import uuid7
+from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep, Skill, ToolSet
+from toolsys.pins import Pin
 from toolsys.ports import Runtime, Sealer, ToolProvider
 from toolsys.problems import FieldError, Problem
-from toolsys.registry import Registry, pin_of
+from toolsys.registry import Registry
 from toolsys.tenancy import tenant_transaction
 
 TRUST_ASSERT: Final = "trust.assert"
@@ -34,6 +36,11 @@ STALE_RETRIES: Final = 5
 REFRESH_SECONDS: Final = 15.0
 MAXIMUM_RUN_SECONDS: Final = 7 * 24 * 3600
 DEFAULT_RUN_SECONDS: Final = 3600
+# Another session that writes the same set at this moment is waited for.
+INSERT_SET: Final = (
+    "INSERT INTO tool_sets (id, tenant_id, sha256, tools) VALUES (%s, %s, %s, %s::jsonb) "
+    "ON CONFLICT (tenant_id, sha256) DO NOTHING RETURNING id"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +236,31 @@ def open_session(
         # What is looked at between these two reads is offered: it is held back once, or not at all.
         held = registry.withheld_for_session(tenant_id, agent.enabled_tools, scopes, **place)
         offered = registry.specs_for_session(tenant_id, agent.enabled_tools, scopes, **place)
-        pinned, sha = pin_of(offered)
-        held = [name for name in held if name not in pinned]
+        pin = registry.pin(offered)
+        held = [name for name in held if name not in pin.tools]
         session = AgentSession.objects.create(
             tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, **place,
-            pinned_tools=pinned, tool_schema_sha256=sha,
+            tool_set=_tool_set(tenant_id, pin), tool_schema_sha256=pin.sha256,
             withheld_tools=[{"name": name, "reason_code": QUARANTINED} for name in held],
         )  # fmt: skip
         for domain, provider in runtime.providers.items():
             mine = [name for name in held if name.startswith(f"{domain}.")]
             provider.note_pin(tenant_id, session.id, offered, refreshed[domain], mine)
         return session
+
+
+def _tool_set(tenant_id: str, pin: Pin) -> ToolSet:
+    """Return the row that all sessions with this set share; write it where this is the first one.
+
+    It is written with a parameter of the server's: quoting half a megabyte costs more than storing it.
+    Transaction: needs the session's.
+    """
+    known = ToolSet.objects.filter(tenant_id=tenant_id, sha256=pin.sha256).values_list("pk", flat=True)
+    found = known.first()
+    if found is None:
+        database.call(INSERT_SET, (uuid7(), tenant_id, pin.sha256, database.as_json(pin.tools)))
+        found = known.get()
+    return ToolSet(pk=found, tenant_id=tenant_id, sha256=pin.sha256, tools=pin.tools)
 
 
 def refresh_key(domain: str, tenant_id: str) -> str:
@@ -268,7 +289,7 @@ def start_run(
     """Begin one task. Raises: Problem (request.not_found, session.closed)."""
     seconds = min(deadline_seconds or DEFAULT_RUN_SECONDS, MAXIMUM_RUN_SECONDS)
     with tenant_transaction(tenant_id):
-        session = AgentSession.objects.defer("pinned_tools").filter(pk=session_id).first()
+        session = AgentSession.objects.filter(pk=session_id).first()
         if session is None:
             raise Problem("request.not_found")
         if session.closed_at is not None:

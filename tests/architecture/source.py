@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -20,6 +21,12 @@ def module_name(path: Path) -> str:
 def module_path(name: str) -> Path:
     path = ROOT.joinpath(*name.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return the module first, then every node below it; read once for all tests of a process."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
 
 
 def eager_lines(tree: ast.AST) -> set[int]:

@@ -1,30 +1,34 @@
 """The catalog over the real database: who may write what, what discovery leaves behind, and a call end to end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 
 from config import wiring
 from mcpcatalog import mapping, selectors, services
 from mcpcatalog.drafts import columns_of
-from mcpcatalog.models import CatalogTool, McpServer
+from mcpcatalog.models import CatalogTool, McpServer, ToolOverride
 from mcpcatalog.provider import McpProvider, open_workbench
 from mcpcatalog.remote import Catalog, RemoteTool, ServerConfig, StdioCommand, Transport
 from mcpcatalog.validators import InvalidConfiguration
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import TIME_SERVER
+from tests.spec.requirements import gate
 from toolsys import services as platform
+from toolsys.domain.canonical import canonical_bytes, sha256_hex
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import OutcomeStatus
 from toolsys.egress import policy_for
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.leases import LeaseKeeper
-from toolsys.models import Tenant, ToolEvent
+from toolsys.models import AgentSession, Tenant, ToolEvent, ToolSet
 from toolsys.ports import NotAvailable
+from toolsys.selectors import read_pin
 from toolsys.tenancy import tenant_transaction
 
 COMMANDS = {"time": StdioCommand(TIME_SERVER), "nothing": StdioCommand(("/nonexistent/server",))}
@@ -189,6 +193,69 @@ def test_a_pinned_tool_is_bound_under_the_live_classification_or_not_at_all(
     with pytest.raises(NotAvailable, match=r"tool\.withdrawn"):
         provider.bind(acme.id, pinned["mcp.crm.b"], epoch(acme), acme.session.id)
     assert provider.specs(acme.id) == []
+
+
+@gate("registry.kept_offers")
+def test_what_is_said_of_a_server_shows_in_the_next_pin_of_a_process_that_knows_it(
+    acme: Tenancy, provider: McpProvider
+) -> None:
+    register(http_server(acme, classification=READ), using="operator")
+    discovered(http_server(acme), "a")
+    first = provider.specs(acme.id)
+    assert [id(spec) for spec in provider.specs(acme.id)] == [id(spec) for spec in first]
+    with tenant_transaction(acme.id, "operator"):
+        McpServer.objects.using("operator").filter(tenant_id=acme.id, server_id="crm").update(risk="high")
+    assert [spec.risk for spec in provider.specs(acme.id)] == [RiskLevel.HIGH]
+    with tenant_transaction(acme.id):
+        ToolOverride.objects.create(tenant_id=acme.id, server_id="crm", remote_name="a", side_effect="external_write")
+    assert [spec.side_effect for spec in provider.specs(acme.id)] == [SideEffectClass.EXTERNAL_WRITE]
+    register(http_server(acme, server_id="erp"))
+    assert provider.refresh_keys(acme.id) == ["crm", "erp"]
+    discovered(http_server(acme, server_id="erp"), "b")
+    assert names(provider, acme) == ["mcp.crm.a", "mcp.erp.b"]
+    services.record_failure(http_server(acme), "tool.auth_failed", "", at=NOW)
+    assert names(provider, acme) == ["mcp.erp.b"]
+    with tenant_transaction(acme.id):
+        McpServer.objects.filter(server_id="erp").update(enabled=False)
+    assert (names(provider, acme), provider.sources(acme.id)) == ([], frozenset())
+
+
+@gate("registry.shared_sets")
+def test_sessions_with_the_same_tools_share_one_set_that_nobody_changes(acme: Tenancy, globex: Tenancy) -> None:
+    web = wiring.compose({"mcp": McpProvider(wiring.SystemClock(), COMMANDS, 1_048_576, reuse_seconds=10**9)}, None)
+
+    def open_one(tenancy: Tenancy) -> AgentSession:
+        return platform.open_session(
+            tenant_id=tenancy.id, api_key_id=tenancy.key.id, agent_name="assistant", principal_id="user-1",
+            environment="production", profile=None, runtime=web.runtime, registry=web.registry,
+        )  # fmt: skip
+
+    register(http_server(acme))
+    discovered(http_server(acme), "a")
+    with ThreadPoolExecutor(4) as threads:
+        opened = [done.result() for done in [threads.submit(_closing, open_one, acme) for _ in range(8)]]
+    sets = {session.tool_set_id for session in opened}
+    other = open_one(globex)
+    assert (len(sets), other.tool_set_id in sets) == (1, False)
+    discovered(http_server(acme), "a", "b")
+    changed = open_one(acme)
+    assert changed.tool_set_id not in sets
+    for session in (opened[0], changed):
+        stored = read_pin(acme.id, session.id)
+        assert sha256_hex(canonical_bytes(stored)) == session.tool_schema_sha256
+        assert stored == session.tool_set.tools
+    assert read_pin(globex.id, changed.id) == {}
+    with tenant_transaction(globex.id):
+        assert not ToolSet.objects.filter(pk__in=sets).exists()
+    with pytest.raises(DatabaseError), tenant_transaction(globex.id):
+        AgentSession.objects.filter(pk=other.pk).update(tool_set_id=changed.tool_set_id)
+
+
+def _closing(open_one: Callable[[Tenancy], AgentSession], tenancy: Tenancy) -> AgentSession:
+    try:
+        return open_one(tenancy)
+    finally:
+        connections.close_all()
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from tests.integration.processes import eventually
 from tests.spec.requirements import gate
 from toolsys import database
 
+pytestmark = pytest.mark.slow
+
 IDLE = 4
 MINE = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid = ANY(%s)"
 

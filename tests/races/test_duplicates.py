@@ -29,6 +29,8 @@ from toolsys.problems import Problem
 from toolsys.queue import Bell
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 DONE = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"text": "x"})
 CROWDS = [2, 4]
 READ, WRITE = ("demo.echo", {"text": "x"}), ("demo.external_write", {"line": "x"})

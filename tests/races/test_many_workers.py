@@ -27,6 +27,8 @@ from toolsys.ports import Runtime
 from toolsys.store import SqlStore
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 DONE = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"text": "x"})
 WORKERS = [2, 4, 16]
 A_STEP = 20

@@ -95,6 +95,10 @@ _REGISTRY: Final = (
         "registry.availability", "TS Advertisement", "What makes an advertised tool uncallable shows at call time."
     ),
     Requirement("registry.pinned", "TS Resolution", "A session resolves against exactly the set that it advertised."),
+    Requirement("registry.shared_sets", "TS Resolution", "A set is stored once, under its hash, and never changed."),
+    Requirement(
+        "registry.kept_offers", "TS Mapping", "What people say of a server shows in the next pin of every process."
+    ),
 )
 
 _CALLS: Final = (

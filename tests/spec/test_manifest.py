@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.spec.requirements import LATER, REQUIREMENTS
@@ -11,6 +12,8 @@ TESTS = Path(__file__).resolve().parent.parent
 
 def bindings(source: str) -> Iterator[tuple[str, str]]:
     """Yield (test, requirement id) for every `@gate(…)` in a module."""
+    if "gate(" not in source:
+        return
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -21,6 +24,7 @@ def bindings(source: str) -> Iterator[tuple[str, str]]:
                     yield node.name, str(argument.value)
 
 
+@cache
 def all_bindings() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):

@@ -12,8 +12,9 @@ from tests.unit.specs import CEILING, spec
 from tests.unit.test_registry import Inert
 from toolsys.domain.calls import Facts
 from toolsys.domain.spec import JsonObject
+from toolsys.pins import pin_of
 from toolsys.ports import NotAvailable
-from toolsys.registry import Registry, pin_of
+from toolsys.registry import Registry
 
 PINNED, LATER = spec(), spec(name="math.later")
 
@@ -22,11 +23,11 @@ PINNED, LATER = spec(), spec(name="math.later")
 def facts() -> Facts:
     world = MemoryWorld()
     found = world.store().read_facts(call_of(world))
-    return replace(found, session=replace(found.session, tool_schema_sha256=pin_of([PINNED])[1]))
+    return replace(found, session=replace(found.session, tool_schema_sha256=pin_of([PINNED]).sha256))
 
 
 def registry(*, version: str = "1") -> Registry:
-    pinned, _ = pin_of([PINNED])
+    pinned = pin_of([PINNED]).tools
 
     def read_pin(tenant: str, session: UUID) -> JsonObject:
         return pinned

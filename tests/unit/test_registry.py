@@ -16,8 +16,9 @@ from toolsys.domain.registration import Rejection
 from toolsys.domain.results import ToolResult
 from toolsys.domain.spec import JsonObject, RiskLevel, ToolKind, ToolSource, ToolSpec
 from toolsys.domain.trust import TrustLevel
+from toolsys.pins import pin_of
 from toolsys.ports import NotAvailable, Tool
-from toolsys.registry import RegistrationError, Registry, ToolNotFoundError, pin_of
+from toolsys.registry import RegistrationError, Registry, ToolNotFoundError
 
 
 class Inert:
@@ -84,9 +85,9 @@ def remote(name: str, **changes: Any) -> ToolSpec:
 
 def pinned_to(held: Registry, *specs: ToolSpec, stored: JsonObject | None = None) -> Facts:
     """Facts of a session that pinned these; only what the registry reads is there."""
-    pin, sha = pin_of(specs)
-    held._read_pin = lambda _tenant, _session: pin if stored is None else stored
-    session = SessionFacts(UUID(int=1), sha, "standard", "production", is_closed=False)
+    pin = pin_of(specs)
+    held._read_pin = lambda _tenant, _session: pin.tools if stored is None else stored
+    session = SessionFacts(UUID(int=1), pin.sha256, "standard", "production", is_closed=False)
     return cast("Facts", SimpleNamespace(tenant_id="acme", authz_epoch=1, session=session))
 
 
@@ -185,14 +186,14 @@ def test_a_session_is_offered_what_is_enabled_and_permitted_in_name_order() -> N
 @gate("registry.pinned")
 def test_a_pin_is_addressed_by_exactly_its_set() -> None:
     one, two = spec(name="math.one", required_scopes=frozenset({"b", "a"})), spec(name="math.two")
-    pinned, sha = pin_of([one, two])
-    assert pin_of([two, one]) == (pinned, sha)
-    assert {name: ToolSpec.model_validate(stored) for name, stored in pinned.items()} == {
+    pin = pin_of([one, two])
+    assert pin_of([two, one]) == pin
+    assert {name: ToolSpec.model_validate(stored) for name, stored in pin.tools.items()} == {
         "math.one": one,
         "math.two": two,
     }
     others = [[one], [one, two.model_copy(update={"version": "2"})], [one, two.model_copy(update={"description": "x"})]]
-    assert len({sha, *(pin_of(other)[1] for other in others)}) == 4
+    assert len({pin.sha256, *(pin_of(other).sha256 for other in others)}) == 4
 
 
 def test_what_a_provider_offers_is_examined_before_it_is_pinned() -> None:
@@ -256,7 +257,7 @@ def test_what_was_pinned_and_is_gone_is_withdrawn_and_not_unknown() -> None:
 @gate("registry.pinned")
 def test_a_stored_set_that_is_not_the_advertised_one_is_not_used() -> None:
     held = registry(spec())
-    changed, _ = pin_of([spec(risk=RiskLevel.HIGH)])
+    changed = pin_of([spec(risk=RiskLevel.HIGH)]).tools
     with pytest.raises(NotAvailable):
         held.resolve("math.evaluate", pinned_to(held, spec(), stored=changed))
 
@@ -264,7 +265,7 @@ def test_a_stored_set_that_is_not_the_advertised_one_is_not_used() -> None:
 def test_a_deprecated_tool_is_offered_with_its_mark_and_an_invisible_one_is_pinned() -> None:
     marked = spec(name="math.old", deprecated=True), spec(name="math.app", model_visible=False)
     offered = registry(*marked).specs_for_session("acme", ["*"], frozenset())
-    pinned, _ = pin_of(offered)
+    pinned = pin_of(offered).tools
     assert {name: (found["deprecated"], found["model_visible"]) for name, found in pinned.items()} == {
         "math.old": (True, True),
         "math.app": (False, False),

@@ -18,7 +18,7 @@ MAXIMUM_ALIAS: Final = 64
 
 
 def session(row: AgentSession, format_name: str) -> JsonObject:
-    visible = [spec for _, spec in sorted(row.pinned_tools.items()) if spec.get("model_visible", True)]
+    visible = [spec for _, spec in sorted(row.tool_set.tools.items()) if spec.get("model_visible", True)]
     body: JsonObject = {
         "id": row.id, "agent": row.agent.name, "principal": row.principal.external_id, "profile": row.profile,
         "environment": row.environment, "tool_schema_sha256": row.tool_schema_sha256, "created_at": row.created_at,

@@ -1,6 +1,6 @@
 """The tables of toolsys, one idea a file."""
 
-from toolsys.models.agents import Agent, AgentSession, Run, RunStep
+from toolsys.models.agents import Agent, AgentSession, Run, RunStep, ToolSet
 from toolsys.models.credentials import Credential, CredentialVersion
 from toolsys.models.decisions import ApprovalRequest, GrantUse, PolicyDecision, StandingGrant
 from toolsys.models.destinations import EgressAllowance
@@ -33,6 +33,7 @@ __all__ = [
     "StandingGrant",
     "Tenant",
     "ToolEvent",
+    "ToolSet",
     "UncertainResolution",
     "WorkerProof",
 ]

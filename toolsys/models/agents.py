@@ -25,11 +25,28 @@ class Agent(TenantOwned):
         return self.name
 
 
+class ToolSet(TenantOwned):
+    """One set of tools that was advertised, addressed by the hash of its canonical form; sessions share it.
+
+    `tools` maps a name to its spec. Written when a session is opened; append-only.
+    """
+
+    sha256 = models.TextField()
+    tools = models.JSONField()
+
+    class Meta:
+        db_table = "tool_sets"
+        constraints = [models.UniqueConstraint(fields=["tenant", "sha256"], name="tool_set_is_unique")]
+
+    def __str__(self) -> str:
+        return self.sha256[:12]
+
+
 class AgentSession(TenantOwned):
     """The pin: what was advertised to a model, byte for byte. Written when opened; never changed but to close.
 
-    `pinned_tools` maps a name to its spec; `tool_schema_sha256` addresses exactly that set. `withheld_tools` says what
-    was held back when it was opened, as name and reason code.
+    `tool_schema_sha256` addresses the set that `tool_set` holds. `withheld_tools` says what was held back when it was
+    opened, as name and reason code.
     """
 
     agent = tenant_key("toolsys.Agent")
@@ -37,7 +54,7 @@ class AgentSession(TenantOwned):
     api_key = tenant_key("toolsys.ApiKey")
     profile = models.TextField()
     environment = models.TextField(default="production")
-    pinned_tools = models.JSONField()
+    tool_set = tenant_key("toolsys.ToolSet")
     tool_schema_sha256 = models.TextField()
     withheld_tools = models.JSONField(default=list, db_default=[])
     closed_at = models.DateTimeField(null=True, blank=True)

@@ -29,6 +29,8 @@ from toolsys.ports import PolicyGate, Runtime, Tool
 from toolsys.problems import Problem
 from toolsys.tenancy import bump_authz_epoch, tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 DONE = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"line": "x"})
 
 

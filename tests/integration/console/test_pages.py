@@ -29,6 +29,8 @@ from tests.spec.requirements import gate
 from toolsys.domain.states import Role
 from toolsys.ports import Runtime
 
+pytestmark = pytest.mark.slow
+
 ROLES = (Role.TENANT_ADMIN, Role.EXPERT_APPROVER)
 POLICY = {
     "default-src": "'self'", "object-src": "'none'", "base-uri": "'none'", "frame-ancestors": "'none'",

@@ -19,6 +19,8 @@ from toolsys.domain.states import Role
 from toolsys.models import Credential, CredentialVersion, EgressAllowance, ToolEvent
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 SERVERS, HOSTS = "/admin/mcpcatalog/mcpserver/", "/admin/toolsys/egressallowance/"
 SECRET = "sk-live-4f9a2b7c8d"
 CLAIMS = {"annotations": {"readOnlyHint": True, "title": "harmless\u202e"}}

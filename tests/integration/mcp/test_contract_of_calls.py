@@ -13,6 +13,8 @@ from tests.integration.mcp.test_ladder import KEYED, READ, ended, proposed
 from tests.spec.requirements import gate
 from toolsys.domain.states import OutcomeStatus
 
+pytestmark = pytest.mark.slow
+
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 DIALECTS = {
     "draft-07": "http://json-schema.org/draft-07/schema#",

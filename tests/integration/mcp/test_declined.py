@@ -17,6 +17,8 @@ from toolsys.models import Artifact
 from toolsys.selectors import CallView
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 UNSUPPORTED = "tool.input_required_unsupported"
 DECLINED = {"sampling", "roots", "elicitation", "tasks"}

@@ -129,8 +129,8 @@ def called(tenancy: Tenancy, tool: str, arguments: Any) -> CallView:
 @gate("docs.boundary")
 def test_the_first_audit_and_search_complete_across_processes(opened: Open, docs: Docs) -> None:
     tenancy = opened()
-    assert sorted(tenancy.session.pinned_tools) == sorted(
-        [name for name in tenancy.session.pinned_tools if not name.startswith("mcp.")]
+    assert sorted(tenancy.session.tool_set.tools) == sorted(
+        [name for name in tenancy.session.tool_set.tools if not name.startswith("mcp.")]
         + ["mcp.docs.docs_audit_links", "mcp.docs.docs_search"]
     )
     audit = called(tenancy, "audit_links", {"path": "index.md"})

@@ -22,6 +22,8 @@ from toolsys.domain.calls import Progress
 from toolsys.domain.spec import Classification
 from toolsys.domain.states import OutcomeStatus
 
+pytestmark = pytest.mark.slow
+
 REPORTED_SECONDS = 0.1
 
 

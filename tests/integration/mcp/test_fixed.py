@@ -19,6 +19,8 @@ from toolsys import services as platform
 from toolsys.domain.states import OutcomeStatus
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 
 

@@ -13,6 +13,8 @@ from tests.integration.mcp.conftest import Bench, Web
 from tests.spec.requirements import gate
 from toolsys.departure import MAY_SEND
 
+pytestmark = pytest.mark.slow
+
 QUICK = Timeouts(connect=0.8, probe=0.3, idle=60.0)
 
 

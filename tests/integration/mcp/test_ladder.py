@@ -18,6 +18,8 @@ from toolsys.domain.states import OutcomeStatus
 from toolsys.models import ToolEvent
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 VARIABLE = "TOOLSYS_CREDENTIAL_LADDER"
 UNAUTHORIZED = (OutcomeStatus.UNAVAILABLE, "tool.server_unauthorized")
 

@@ -15,6 +15,8 @@ from mcpcatalog.sdk.connection import Connection, Timeouts
 from tests.integration.mcp.conftest import Bench, Web, peer, secret
 from tests.spec.requirements import gate
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_session_keeps_its_connection_and_shares_it_with_no_other(bench: Callable[..., Bench], web: Web) -> None:
     here, config = bench(), web.at("ok")

@@ -51,7 +51,7 @@ def accepted(tenancy: Tenancy, config: ServerConfig, user: Any, *names: str, see
 
 def pinned(tenancy: Tenancy, config: ServerConfig) -> list[str]:
     prefix = f"mcp.{config.server_id}."
-    return sorted(name.removeprefix(prefix) for name in tenancy.session.pinned_tools if name.startswith(prefix))
+    return sorted(name.removeprefix(prefix) for name in tenancy.session.tool_set.tools if name.startswith(prefix))
 
 
 def withheld(tenancy: Tenancy, config: ServerConfig) -> list[tuple[str, str]]:

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from mcpcatalog.models import CatalogChange, McpServer
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import Doors, House
@@ -11,6 +13,8 @@ from tests.integration.mcp.test_ladder import READ, ended, events, proposed
 from tests.spec.requirements import gate
 from toolsys.domain.states import OutcomeStatus
 from toolsys.tenancy import tenant_transaction
+
+pytestmark = pytest.mark.slow
 
 WITHDRAWN = (OutcomeStatus.UNAVAILABLE, "tool.withdrawn")
 

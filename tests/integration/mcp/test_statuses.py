@@ -24,6 +24,8 @@ from toolsys.domain.states import OutcomeStatus
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.leases import LeaseKeeper
 
+pytestmark = pytest.mark.slow
+
 # TS "Advertisement is pinned" and "Authentication"; what is not there has failed.
 STATUSES: Final = {
     DONE: OutcomeStatus.SUCCEEDED, "tool.server_unreachable": OutcomeStatus.UNAVAILABLE,

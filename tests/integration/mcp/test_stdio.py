@@ -19,6 +19,8 @@ from tests.integration.mcp.conftest import PEER, TIME_SERVER, Bench, is_gone, pe
 from tests.integration.processes import eventually, is_alive
 from tests.spec.requirements import gate
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_real_server_is_discovered_and_called(bench: Callable[..., Bench]) -> None:
     here, config = bench(), stdio(*TIME_SERVER, name="time")

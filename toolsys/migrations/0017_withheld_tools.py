@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0015_key_name")]
+    dependencies = [("toolsys", "0016_tool_sets")]
 
     operations = [
         migrations.AddField(

@@ -5,6 +5,7 @@ only: a permission check, one service or selector call, one answer. Registered b
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -178,6 +179,8 @@ class McpServerAdmin(ReadOnlyAdmin):
         view = page_selectors.check_view(tenant_of(request), check)
         if view is None or view.row.server_id != page.row.server_id:
             raise Http404
+        if view.is_going_on:
+            view = replace(view, rungs=page_selectors.rungs_to_come(page.config))
         context = {
             "page": page, "row": page.row, "check": view, "check_chip": chip(view.state),
             "may_check": self._may_act(request, page),

@@ -95,14 +95,17 @@ class Offered:
 
 def ladder(config: ServerConfig, seen: Seen, offered: Offered | None) -> tuple[Rung, ...]:
     """Return the rungs in order: up to the first that failed, then those that were not tried."""
-    names = STDIO if config.transport is Transport.STDIO else HTTP
-    broken = _broken(config, seen, offered)
-    rungs = []
-    for name in names:
-        if name == "tls" and config.endpoint.startswith("http://"):
-            continue
-        rungs.append(_rung(name, config, seen, offered, broken, is_past=_is_past(name, broken, names)))
-    return tuple(rungs)
+    names, broken = names_of(config), _broken(config, seen, offered)
+    return tuple(
+        _rung(name, config, seen, offered, broken, is_past=_is_past(name, broken, names)) for name in names
+    )  # fmt: skip
+
+
+def names_of(config: ServerConfig) -> tuple[str, ...]:
+    """Return the rungs that this server has, in order."""
+    if config.transport is Transport.STDIO:
+        return STDIO
+    return tuple(name for name in HTTP if name != "tls" or not config.endpoint.startswith("http://"))
 
 
 def is_passed(rungs: Iterable[Rung]) -> bool:

@@ -169,6 +169,14 @@ def check_view(tenant_id: str, check: UUID) -> CheckView | None:
     return _viewed(row, timezone.now()) if row is not None else None
 
 
+def rungs_to_come(config: ServerConfig) -> list[dict[str, Any]]:
+    """Return the ladder of a check that is going on: a worker writes all of it at the end."""
+    return [
+        {"name": name, "status": "not_tried", "title": checks.TITLES[name], "fact": "to come", "milliseconds": None}
+        for name in checks.names_of(config)
+    ]
+
+
 def newest_check(row: McpServer) -> CheckView | None:
     found = ServerCheck.objects.filter(tenant_id=row.tenant_id, server_id=row.server_id).order_by("-id").first()
     return _viewed(found, timezone.now()) if found is not None else None

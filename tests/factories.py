@@ -28,7 +28,7 @@ from toolsys.models import (
     ToolEvent,
     ToolSet,
 )
-from toolsys.pins import Pin
+from toolsys.pins import Pin, pin_of
 from toolsys.ports import Runtime
 from toolsys.selectors import CallView
 from toolsys.services import CallDraft, StepSubmission
@@ -98,8 +98,8 @@ def _pin(tools: tuple[str, ...], scopes: tuple[str, ...], deployment: str) -> Pi
     """Return what a session over the deployment's builtins pins: the same for each tenant that has no server yet."""
     from config.wiring import compose
 
-    registry = compose({}, None).registry
-    return registry.pin(registry.specs_for_session("", tools, frozenset(scopes), environment=ENVIRONMENT))
+    specs = compose({}, None).registry.specs_for_session("", tools, frozenset(scopes), environment=ENVIRONMENT)
+    return pin_of(specs)
 
 
 @cache
@@ -125,10 +125,10 @@ def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[s
             tenant_id=tenant_id, name="runtime", prefix=uuid.uuid4().hex[:8], secret_sha256="0" * 64,
             scopes=list(scopes),
         )  # fmt: skip
-        tool_set = ToolSet.objects.create(tenant_id=tenant_id, sha256=pin.sha256, tools=pin.tools)
+        shared = ToolSet.objects.create(tenant_id=tenant_id, sha256=pin.sha256, tools=pin.tools)
         session = AgentSession.objects.create(
             tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, environment=ENVIRONMENT,
-            profile=agent.profile, tool_set=tool_set, tool_schema_sha256=pin.sha256,
+            profile=agent.profile, tool_set=shared, tool_schema_sha256=pin.sha256,
         )  # fmt: skip
         run = Run.objects.create(
             tenant_id=tenant_id, session=session, deadline_at=timezone.now() + timedelta(seconds=600)

@@ -1,0 +1,77 @@
+"""What is counted of calls, under the specification's six names, where their terminal row has just been committed.
+
+A tool's name is a label because the specification wants it; past the first `MAXIMUM_TOOLS` of a process the rest are
+counted together. Tenants, sessions and texts are never labels. Source: TS "Spans and metrics".
+"""
+
+import threading
+from typing import Final
+
+from prometheus_client import Counter, Histogram
+
+from toolsys import spans
+from toolsys.domain.states import OutcomeStatus
+from toolsys.ports import Case
+
+MAXIMUM_TOOLS: Final = 2_000
+OTHER: Final = "other"
+# A name that the session does not offer is a model's text.
+UNKNOWN: Final = "unknown"
+_OF_TOOL: Final = ["tool_name", "tool_source"]
+_BYTES: Final = tuple(float(4**power) for power in range(3, 12))
+
+CALLS: Final = Counter("tool_calls_total", "Calls by outcome.", [*_OF_TOOL, "outcome_status"])
+FAILURES: Final = Counter("tool_failures_total", "Calls that did not succeed.", [*_OF_TOOL, "reason_code"])
+SECONDS: Final = Histogram("tool_duration_seconds", "From the claim to the end of the result.", _OF_TOOL)
+OUTPUT_BYTES: Final = Histogram("tool_output_bytes", "What a tool gave back, whole.", _OF_TOOL, buckets=_BYTES)
+TRUNCATIONS: Final = Counter("tool_truncations_total", "Results of which the model got an excerpt.", _OF_TOOL)
+UNCERTAIN: Final = Counter("tool_uncertain_total", "Calls of which nobody knows: each is a review.", _OF_TOOL)
+
+_seen: set[str] = set()
+_lock = threading.Lock()
+
+
+def settled(case: Case, status: OutcomeStatus, reason_code: str, seconds: float | None) -> None:
+    """Count one call whose terminal row is committed, once; `seconds` is None where no worker had claimed it."""
+    labels = _labels(case)
+    CALLS.labels(*labels, status).inc()
+    if status is not OutcomeStatus.SUCCEEDED:
+        FAILURES.labels(*labels, reason_code).inc()
+    if status is OutcomeStatus.UNCERTAIN:
+        UNCERTAIN.labels(*labels).inc()
+    if seconds is not None:
+        SECONDS.labels(*labels).observe(seconds)
+    truncated = case.output is not None and case.output.truncated
+    if case.output is not None and case.result is not None:
+        OUTPUT_BYTES.labels(*labels).observe(case.output.output_bytes)
+    if truncated:
+        TRUNCATIONS.labels(*labels).inc()
+    spans.describe(outcome_status=status.value, reason_code=reason_code, truncated=truncated)
+
+
+def described(case: Case) -> None:
+    """Say in the pass's span which call it is."""
+    group = case.call.step.parallel_group
+    if case.tool is None:
+        spans.describe(name=UNKNOWN)
+        return
+    spans.describe(
+        name=case.spec.name, source=case.spec.source.value, version=case.spec.version,
+        idempotency_class=case.classification.idempotency.value, parallel_group=str(group) if group else None,
+    )  # fmt: skip
+
+
+def _labels(case: Case) -> tuple[str, str]:
+    if case.tool is None:
+        return UNKNOWN, UNKNOWN
+    return tool_label(case.spec.name), case.spec.source.value
+
+
+def tool_label(name: str) -> str:
+    if name in _seen:
+        return name
+    with _lock:
+        if len(_seen) >= MAXIMUM_TOOLS:
+            return OTHER
+        _seen.add(name)
+    return name

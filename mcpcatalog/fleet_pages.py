@@ -25,7 +25,8 @@ TABS: Final = {"unclassified": "Unclassified servers", "tools": "Tools that are 
 
 def answer(pages: "McpServerAdmin", request: HttpRequest) -> HttpResponse:
     """Raises: PermissionDenied for who is an operator of nobody, or where operators have no connection."""
-    tenants = tenants_as(request.user.pk, Role.OPERATOR) if OPERATOR_ALIAS in settings.DATABASES else ()
+    user, has_operators = request.user, OPERATOR_ALIAS in settings.DATABASES
+    tenants = tenants_as(user.pk, Role.OPERATOR) if user.is_authenticated and has_operators else ()
     if request.method != "GET" or not tenants:
         raise PermissionDenied
     tab = request.GET.get("tab", "")

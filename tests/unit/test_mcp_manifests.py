@@ -143,7 +143,7 @@ def test_what_is_no_json_even_without_comments_is_refused_at_once(text: str) -> 
 
 @gate("mcp.import")
 def test_of_a_registry_s_headers_those_that_are_needed_are_taken() -> None:
-    headers = [
+    headers: list[dict[str, Any]] = [
         {"name": "X-Key", "isRequired": True, "isSecret": True},
         {"name": "X-Region", "default": "eu"},
     ]  # fmt: skip

@@ -149,13 +149,15 @@ lint:
 	.venv/bin/lint-imports
 	DJANGO_SETTINGS_MODULE=config.settings_static $(PYTHON_IN_VENV) manage.py makemigrations --check --dry-run
 
-# Neither lock file names a package registry: whoever installs chooses where the packages come from.
+# No lock file names a package registry: whoever installs chooses where the packages come from.
 lock:
 	@sh config/environment.sh uv
 	.tools/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  --extra embedded pyproject.toml -o requirements.lock
 	.tools/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  --extra embedded --extra dev pyproject.toml -o tests/requirements.lock
+	.tools/bin/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  -c requirements.lock pyproject.toml -o deploy/requirements.lock
 
 # As root in a private home the servers' data is elsewhere, and `servers` links to it.
 clean-data:

@@ -19,6 +19,7 @@ from approvals.rule_forms import ConditionsField
 from toolsys import inert
 from toolsys.console import ReadOnlyAdmin, chip, has_role, parsed_id, tenant_of
 from toolsys.domain.reasons import reason
+from toolsys.domain.seats import Seat
 from toolsys.domain.states import Role
 from toolsys.models import ApprovalRequest, GrantUse, StandingGrant
 from toolsys.problems import Problem
@@ -101,8 +102,9 @@ class StandingGrantAdmin(ReadOnlyAdmin):
             "conditions": (ConditionsField().prepare_value(row.conditions) or "").splitlines(), "problem": problem,
             "confirmations": GrantConfirmation.objects.filter(grant=row).select_related("user").order_by("created_at"),
             "uses": GrantUse.objects.filter(grant=row).order_by("-id")[:SHOWN],
-            "is_open": _state(row) in {"pending", "approved"},
-            "may_propose": row.proposed_by_id != request.user.pk,
+            "may_confirm": _state(row) == "pending" and _may_confirm(request, row),
+            "may_revoke": _state(row) in {"pending", "approved"} and _may_revoke(request, row),
+            "is_pending": _state(row) == "pending",
         }  # fmt: skip
         status = problem.http_status if problem else None
         return self._answer(request, "admin/approvals/grant.html", context, status)
@@ -159,6 +161,16 @@ def _acted(request: HttpRequest, row: StandingGrant) -> str:
     is_confirmed = reauthentication.is_confirmed(request.user, request.POST.get("password", ""))
     found = grants.confirm_grant(**who, note=request.POST.get("note", ""), is_reauthenticated=is_confirmed)
     return "It is in force." if found.activated_at else "Your confirmation counts. Another seat is still free."
+
+
+def _may_confirm(request: HttpRequest, row: StandingGrant) -> bool:
+    """Whether the page offers it; whether it counts is the service's to say."""
+    seats = {Seat(seat).role for seat in row.seats}
+    return row.proposed_by_id != request.user.pk and has_role(request, *seats)
+
+
+def _may_revoke(request: HttpRequest, row: StandingGrant) -> bool:
+    return row.proposed_by_id == request.user.pk or has_role(request, *grants.MAKERS)
 
 
 def _state(row: StandingGrant) -> str:

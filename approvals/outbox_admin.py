@@ -51,6 +51,7 @@ class EndpointForm(forms.Form):
 
 class NotificationEndpointAdmin(ReadOnlyAdmin):
     readers = READERS
+    nothing = "Nobody is told yet. Add a webhook or an e-mail address, and choose the events that it is told of."
     list_display = ("name", "kind", "target", "state", "told_of")
     sortable_by = ()
     ordering = ("name",)
@@ -149,6 +150,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     readers = READERS
     list_display = ("event_type", "state", "endpoint", moment("created_at"), "attempts", "outcome")
     list_display_links = ("event_type",)
+    nothing = "No message yet. Each event that an endpoint is told of appears here, with the attempts to deliver it."
     sortable_by = ()
     list_filter: ClassVar[Any] = ("status", TypeFilter)
     list_select_related = ("endpoint",)

@@ -103,6 +103,7 @@ class PolicyRuleAdmin(ReadOnlyAdmin):
 
 
 class PolicyProfileAdmin(ReadOnlyAdmin):
+    nothing = "No profile is written down: each is as strict as the matrix, and nothing may loosen it."
     list_display = ("name", "may_loosen", "expires_seconds", "consume_seconds")
     sortable_by = ()
     ordering = ("name",)

@@ -55,7 +55,10 @@ class PermissionForm(forms.Form):
 class ReplayForm(forms.Form):
     """`rules` is cleaned to rules; `last` is how many calls, the newest first."""
 
-    rules = JsonField(max_length=500_000, help_text="A JSON list of rules; it stands in place of today's rules")
+    rules = JsonField(
+        max_length=500_000, help_text="A JSON list of rules; it stands in place of today's rules",
+        widget=forms.Textarea(attrs={"rows": 18, "class": "mono", "spellcheck": "false"}),
+    )  # fmt: skip
     last = forms.IntegerField(min_value=1, max_value=REPLAY_LIMIT, initial=1_000, label="Newest calls")
 
     def clean_rules(self) -> Any:

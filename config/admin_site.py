@@ -5,12 +5,13 @@ visible; who has several chooses one, and switching is an explicit POST. Operato
 """
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.admin import AdminSite
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.auth.views import redirect_to_login
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import rotate_token
 from django.template.response import TemplateResponse
@@ -21,10 +22,41 @@ from django.views.decorators.cache import never_cache
 from approvals import admin as approvals_admin
 from approvals import grant_admin, outbox_admin, policy_admin, switch_admin
 from approvals import selectors as approvals
+from approvals.models import (
+    AccessRequest,
+    Delivery,
+    KillSwitch,
+    NotificationEndpoint,
+    PolicyProfile,
+    PolicyRule,
+    ToolPermission,
+)
 from mcpcatalog import admin as mcp_admin
+from mcpcatalog.models import McpServer
 from toolsys import admin as toolsys_admin
 from toolsys import selectors
+from toolsys.console import READERS, has_role
+from toolsys.models import (
+    Agent,
+    ApiKey,
+    ApprovalRequest,
+    EgressAllowance,
+    Invocation,
+    Principal,
+    Run,
+    StandingGrant,
+)
 from toolsys.tenancy import Console, ConsoleTenantMiddleware, console_of
+
+# The start page, by what people come for. A model that is named nowhere is under "Other".
+GROUPS: Final[tuple[tuple[str, tuple[type[Model], ...]], ...]] = (
+    ("Decide", (ApprovalRequest, StandingGrant, AccessRequest)),
+    ("What happened", (Invocation, Run)),
+    ("Policy", (PolicyRule, PolicyProfile, ToolPermission, KillSwitch)),
+    ("Who calls", (Agent, Principal, ApiKey)),
+    ("What they reach", (McpServer, EgressAllowance)),
+    ("Who is told", (NotificationEndpoint, Delivery)),
+)
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +89,24 @@ class ConsoleSite(AdminSite):
             context |= {
                 "console": console,
                 "tenant_name": selectors.tenant_name(console.tenant_id),
+                "roles": sorted(role.replace("_", " ") for role in console.roles),
+                "reads_calls": has_role(request, *READERS),
                 "waiting_for_me": approvals.waiting_count(request.user),
             }
         return context
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        found = {page["model"]: page for app in self.get_app_list(request) for page in app["models"]}
+        groups = [(name, [found.pop(model) for model in models if model in found]) for name, models in GROUPS]
+        groups.append(("Other", list(found.values())))
+        shown = {"groups": [(name, pages) for name, pages in groups if pages]}
+        return super().index(request, shown | (extra_context or {}))
+
+    def app_index(  # type: ignore[override]  # a redirect, where Django has a page
+        self, request: HttpRequest, app_label: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Which app a page belongs to is nothing that people look for."""
+        return HttpResponseRedirect(reverse("admin:index"))
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         return [path("organisation/", never_cache(self.choose_tenant), name="choose-tenant"), *super().get_urls()]

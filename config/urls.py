@@ -1,5 +1,7 @@
 """Which path leads to which edge."""
 
+from http import HTTPStatus
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path
@@ -35,6 +37,26 @@ def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     if request.path.startswith(PREFIX):
         return problems.malformed(request)
     return defaults.bad_request(request, exception)
+
+
+def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _refused(request, exception, 403) or defaults.permission_denied(request, exception)
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _refused(request, exception, 404) or defaults.page_not_found(request, exception)
+
+
+def _refused(request: HttpRequest, exception: Exception, status: int) -> HttpResponse | None:
+    """A page of the console for people who are signed in there; nothing for everybody else."""
+    console = getattr(request, "console", None)
+    if console is None or not request.path.startswith("/admin/"):
+        return None
+    is_missing = status == HTTPStatus.NOT_FOUND
+    context = {
+        **site.each_context(request), "title": "Not found" if is_missing else "Not allowed", "is_missing": is_missing,
+    }  # fmt: skip
+    return render(request, "admin/refused.html", context, status=status)
 
 
 def handler500(request: HttpRequest) -> HttpResponse:

@@ -21,6 +21,7 @@ CONNECT_FAILURES: Final = Counter("mcp_connect_failures_total", "Failed handshak
 CONNECTS: Final = Counter("mcp_connects_total", "Finished handshakes.", ["server", "transport"])
 DISCONNECTS: Final = Counter("mcp_disconnects_total", "Ended connections by reason.", ["server", "reason_code"])
 CONNECTIONS: Final = Gauge("mcp_connections", "Open connections.", ["transport"], multiprocess_mode="livesum")
+STRAYS: Final = Counter("mcp_stray_messages_total", "Messages that nobody asked for.", ["server", "kind"])
 ROUTED: Final = Counter("mcp_routed_calls_total", "Calls of servers that keep state, by where they are done.", ["to"])
 
 _seen: set[str] = set()
@@ -41,3 +42,9 @@ def server_label(server_id: str) -> str:
 def count_request(server_id: str, method: str, outcome: str, seconds: float) -> None:
     REQUESTS.labels(server_label(server_id), method, outcome).inc()
     REQUEST_SECONDS.labels(method).observe(seconds)
+
+
+def count_strays(server_id: str, kind: str, count: int = 1) -> None:
+    """`kind` is answer (to somebody else), request, progress (of nothing), log or notification."""
+    if count:
+        STRAYS.labels(server_label(server_id), kind).inc(count)

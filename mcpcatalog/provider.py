@@ -181,6 +181,7 @@ class _NoConnections:
         *,
         is_renewed: bool = False,
         connect_seconds: float | None = None,
+        patience_seconds: float = 0.0,
     ) -> RemoteServer:
         raise ServerUnreachable("this process holds no connections", effect="not_applied")
 

@@ -312,7 +312,13 @@ class ServerUnreachable(RemoteError):
 
 
 class OutOfConnections(ServerUnreachable):
-    """This worker will not dial now: it is full, or it is stopping. It says nothing about the server."""
+    """This worker will not dial now. It says nothing about the server."""
+
+
+class ServerBusy(OutOfConnections):
+    """Every connection that this worker may hold was in use for as long as the call could wait."""
+
+    reason_code = "tool.server_busy"
 
 
 class AuthFailed(RemoteError):

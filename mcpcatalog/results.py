@@ -34,6 +34,7 @@ RAW: Final = "application/octet-stream"
 _REPEATABLE: Final = frozenset({IdempotencyClass.READ_ONLY, IdempotencyClass.IDEMPOTENT})
 _KINDS: Final = {
     "tool.timeout": ToolFailureKind.TIMEOUT,
+    "tool.server_busy": ToolFailureKind.TRANSPORT,
     "tool.server_unreachable": ToolFailureKind.TRANSPORT,
     "tool.transport": ToolFailureKind.TRANSPORT,
     "tool.output_too_large": ToolFailureKind.OUTPUT_TOO_LARGE,

@@ -31,6 +31,8 @@ from toolsys.ports import NotAvailable
 
 # No standard key exists; the protocol wants a vendor's prefix, and the execution's identifiers are all that is passed.
 META_PREFIX: Final = "toolsys.gateway/"
+# The part of its time that a call waits for a free connection, so that it can still say that there was none.
+PATIENCE: Final = 0.9
 
 
 class Connections(Protocol):
@@ -44,6 +46,7 @@ class Connections(Protocol):
         *,
         is_renewed: bool = False,
         connect_seconds: float | None = None,
+        patience_seconds: float = 0.0,
     ) -> RemoteServer:
         """`is_renewed`: the session has logged in anew, so an older login is not used. Raises: RemoteError."""
 
@@ -121,8 +124,9 @@ class McpTool:
 
     async def _connection(self, context: ToolExecutionContext) -> RemoteServer:
         return await self.connections.acquire(
-            self.server, str(context.session_id), context.credentials.resolve, is_renewed=self.standing.is_renewed
-        )
+            self.server, str(context.session_id), context.credentials.resolve, is_renewed=self.standing.is_renewed,
+            patience_seconds=context.timeout_seconds * PATIENCE,
+        )  # fmt: skip
 
     def _call(self, arguments: JsonObject, context: ToolExecutionContext) -> CallSpec:
         meta = self._meta(context)

@@ -16,7 +16,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from toolsys import allowances, explanations, inert, provisioning, selectors, timeline
-from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, moment, parsed_id, tenant_of
+from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, listed, moment, parsed_id, tenant_of
+from toolsys.domain.states import Role, RunStatus
 from toolsys.forms import AgentForm, AllowanceForm, ApiKeyForm, PrincipalForm
 from toolsys.models import Agent, ApiKey, EgressAllowance, Invocation, Principal, Run
 
@@ -43,6 +44,7 @@ class InvocationAdmin(ReadOnlyAdmin):
     search_fields = ("id",)
     search_help_text = "An invocation, run, idempotency key, call id or tool, exactly"
     ordering = ("-id",)
+    nothing = "No call yet. What a runtime proposes with POST /v1/runs/…/steps appears here, whatever became of it."
 
     @admin.display(description="tool")
     def tool(self, row: Invocation) -> str:
@@ -98,12 +100,24 @@ class InvocationAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/toolsys/explanation.html", context)
 
 
+class RunFilter(admin.SimpleListFilter):
+    title = "status"
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(status.value, status.replace("_", " ")) for status in RunStatus]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Run]) -> QuerySet[Run]:
+        return queryset.filter(status=self.value()) if self.value() else queryset
+
+
 class RunAdmin(ReadOnlyAdmin):
     list_display = ("id", "state", "agent", "principal", *RUN_TIMES)
     sortable_by = ()
-    list_filter = ("status",)
+    list_filter = (RunFilter,)
     list_select_related = ("session__agent", "session__principal")
     ordering = ("-id",)
+    nothing = "No run yet. A runtime starts one with POST /v1/sessions/…/runs."
     fields: ClassVar[Any] = (
         "id", "state", "agent", "principal", "calls", "manifest", *RUN_TIMES, "delivered_trust", "failure_reason_code",
         "correlation_id",
@@ -130,7 +144,8 @@ class RunAdmin(ReadOnlyAdmin):
 class AgentAdmin(TenantAdminOnly):
     form = AgentForm
     identity = "name"
-    list_display = ("name", "enabled_tools", "profile", "is_enabled")
+    list_display = ("name", listed("enabled_tools"), "profile", "is_enabled")
+    nothing = "No agent yet. Add one: a session is opened for an agent, and gets the tools that it enables."
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
         saved = provisioning.save_agent(
@@ -142,7 +157,8 @@ class AgentAdmin(TenantAdminOnly):
 class PrincipalAdmin(TenantAdminOnly):
     form = PrincipalForm
     identity = "external_id"
-    list_display = ("called", "display_name", "scopes")
+    list_display = ("called", "display_name", listed("scopes"))
+    nothing = "No principal yet. Add whoever agents act for: a call needs its scopes from principal and key alike."
 
     @admin.display(description="external id")
     def called(self, row: Principal) -> str:
@@ -156,9 +172,10 @@ class PrincipalAdmin(TenantAdminOnly):
 class ApiKeyAdmin(TenantAdminOnly):
     form = ApiKeyForm
     list_display = (
-        "name", "prefix", "scopes", "owner", moment("created_at"), moment("last_used_at"), moment("expires_at"),
+        "name", "prefix", listed("scopes"), "owner", moment("created_at"), moment("last_used_at"), moment("expires_at"),
         moment("revoked_at"),
     )  # fmt: skip
+    nothing = "No key yet. A runtime proposes calls with a key: add one, and copy it then."
     fields = ("name", "scopes", "expires_at")
     actions = ("revoke",)
 
@@ -191,8 +208,10 @@ class ApiKeyAdmin(TenantAdminOnly):
 class EgressAllowanceAdmin(TenantAdminOnly):
     """Which hosts the tenant's servers may reach. A row is added and withdrawn, never changed."""
 
+    readers = frozenset({Role.TENANT_ADMIN, Role.TENANT_AUDITOR, Role.OPERATOR})
     form = AllowanceForm
     list_display = ("origin", "note", "added_by", moment("created_at"))
+    nothing = "No host yet. An MCP server can only be added at a host that is listed here."
     fields = ("origin", "note")
     actions = ("withdraw",)
 

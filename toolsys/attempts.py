@@ -14,8 +14,8 @@ from toolsys.domain.results import ToolFailure, ToolFailureKind
 from toolsys.domain.spec import IdempotencyClass
 from toolsys.ports import Case, Limits, NotAvailable
 
-# Known failures that time alone may mend: asked to slow down, not reachable, the connection failed.
-RETRIED: Final = frozenset({"tool.rate_limited", "tool.server_unreachable", "tool.transport"})
+# Known failures that time alone may mend: asked to slow down, no connection to be had, or it failed.
+RETRIED: Final = frozenset({"tool.rate_limited", "tool.server_busy", "tool.server_unreachable", "tool.transport"})
 # Nobody answered, or nobody proved what the answer meant: what was sent may have been felt.
 UNANSWERED: Final = frozenset({
     ToolFailureKind.TIMEOUT, ToolFailureKind.TRANSPORT, ToolFailureKind.INTERNAL, ToolFailureKind.OUTCOME_UNKNOWN,

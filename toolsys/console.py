@@ -16,7 +16,9 @@ from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
+from toolsys import inert
 from toolsys.domain.states import Role
 from toolsys.tenancy import OPERATOR_ALIAS
 
@@ -67,6 +69,17 @@ def has_role(request: HttpRequest, *roles: str) -> bool:
     return bool(held - {Role.OPERATOR} if OPERATOR_ALIAS not in settings.DATABASES else held)
 
 
+def listed(field: str) -> Callable[[Any], str]:
+    """Return a column for a list of strings, as people write one."""
+
+    @admin.display(description=field.replace("_", " "))
+    def shown(row: Any) -> str:
+        return inert.visible(", ".join(getattr(row, field))) or "-"
+
+    shown.__name__ = field
+    return shown
+
+
 def tenant_of(request: HttpRequest) -> str:
     return str(request.console.tenant_id)  # type: ignore[attr-defined]
 
@@ -98,6 +111,28 @@ class ReadOnlyAdmin(_ModelAdmin):
     list_per_page = 50
     list_max_show_all = 0
     actions: tuple[str, ...] | None = None
+    # What an empty list says: what will be in it, and how it gets there.
+    nothing = "There is nothing yet."
+    # Django notes changes that its own forms make; rows that no form changes have no history worth a page.
+    has_history = False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        title = {"title": capfirst(str(self.opts.verbose_name_plural))}
+        return super().changelist_view(request, title | (extra_context or {}))
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if not self.has_history:
+            raise Http404
+        return super().history_view(request, object_id, extra_context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if kwargs.get("change") and not self.has_change_permission(request, kwargs.get("obj")):
+            context |= {"title": capfirst(str(self.opts.verbose_name))}
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return has_role(request, *self.readers)
@@ -123,6 +158,7 @@ class TenantAdminOnly(ReadOnlyAdmin):
 
     readers = frozenset({Role.TENANT_ADMIN})
     identity = ""
+    has_history = True
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return has_role(request, Role.TENANT_ADMIN)

@@ -31,6 +31,18 @@ def add_member(tenant_id: str, user: Any, role: Role) -> Membership:
         return Membership.objects.get_or_create(tenant_id=tenant_id, user=user, role=role)[0]
 
 
+def remove_member(tenant_id: str, user: Any, role: Role) -> bool:
+    """Take a role of the tenant away; say whether there was one. It counts at the person's next request."""
+    with tenant_transaction(tenant_id):
+        return Membership.objects.filter(tenant_id=tenant_id, user_id=user.pk, role=role).delete()[0] > 0
+
+
+def set_tool_calling(tenant_id: str, *, is_enabled: bool) -> None:
+    """Roll tool calling out to a tenant, or back: nothing passes the watermark any more. Operators only."""
+    with tenant_transaction(tenant_id, OPERATOR_ALIAS):
+        Tenant.objects.using(OPERATOR_ALIAS).filter(pk=tenant_id).update(is_tool_calling_enabled=is_enabled)
+
+
 def add_operator(tenant_id: str, user: Any, role: Role = Role.OPERATOR) -> Membership:
     """Give somebody a role of the platform for one tenant. Operators only; the database refuses it to others."""
     with tenant_transaction(tenant_id, OPERATOR_ALIAS):

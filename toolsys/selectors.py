@@ -260,6 +260,7 @@ class InvocationPage:
     matched: str
     approval: ApprovalRequest | None
     events: list[ToolEvent]
+    artifacts: list[Artifact]
     said: str
 
     @property
@@ -295,6 +296,7 @@ def invocation_page(invocation_id: UUID) -> InvocationPage | None:
         matched=inert.pretty(decision.matched) if decision is not None and decision.matched else "",
         approval=approval,
         events=list(ToolEvent.objects.filter(run_id=row.run_id, invocation_id=row.pk).order_by("id")),
+        artifacts=list(Artifact.objects.filter(invocation_id=row.pk, adopted_at__isnull=False).order_by("created_at")),
         said=reasons.reason(row.reason_code).message if row.reason_code else "",
     )
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from toolsys import batches, database, dryruns, pipeline, queue, trace, wakeups
+from toolsys import batches, database, dryruns, pipeline, queue, spans, trace, wakeups
 from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
 from toolsys.domain.skills import SkillDeclaration, SkillSource
@@ -207,7 +207,8 @@ def _run(call: ProposedCall, runtime: Runtime) -> Disposition:
     """Enter the pipeline; enter again where a commit found that what we had read no longer held."""
     for _ in range(STALE_RETRIES):
         trace.begin()
-        disposition = pipeline.run(call, runtime)
+        with spans.execute(call.invocation_id):
+            disposition = pipeline.run(call, runtime)
         if disposition.state is not Progress.STALE:
             if disposition.worker:
                 queue.enqueue_call(call.tenant_id, disposition.invocation_id, worker=disposition.worker)

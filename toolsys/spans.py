@@ -13,6 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags, Tracer
 
 TRACER: Tracer = trace.get_tracer("toolsys")
@@ -86,7 +87,7 @@ def _written(name: str, start: int, end: int) -> None:
     TRACER.start_span(name, start_time=start).end(end_time=end)
 
 
-def _of_call(invocation_id: UUID) -> trace.Context:
+def _of_call(invocation_id: UUID) -> Context:
     """Whoever goes on with the call, later and elsewhere, finds the same trace without having been told."""
     half = invocation_id.int & (1 << 64) - 1
     above = SpanContext(invocation_id.int, half, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))

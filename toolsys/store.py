@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, OperationalError
 
-from toolsys import attempts, database, steps, trace
+from toolsys import attempts, database, steps, telemetry, trace
 from toolsys.domain import canonical, redaction
 from toolsys.domain.calls import Claim, Disposition, Facts, Invocation, Progress, ProposedCall, Retry
 from toolsys.domain.spec import JsonObject
@@ -223,6 +223,9 @@ class SqlStore:
         if "conflict" in answer:
             raise Problem("step.conflict")
         case.is_recorded = "id" in answer
+        telemetry.described(case)
+        if case.is_recorded and written.outcome_status is not None:
+            telemetry.settled(case, written.outcome_status, row["reason_code"], None)
         return written if case.is_recorded else Disposition(call.invocation_id, Progress.STALE)
 
     def _row(self, case: Case, status: InvocationStatus) -> JsonObject:
@@ -270,6 +273,7 @@ class SqlStore:
 
     def _claim(self, case: Case, row: Invocation, answer: JsonObject, before: float) -> Claim:
         sent = answer["effect_sent_at"]
+        telemetry.described(case)
         return Claim(
             invocation_id=row.id, tenant_id=case.call.tenant_id, tool_name=case.spec.name, epoch=answer["epoch"],
             authz_epoch=case.facts.authz_epoch, lease_seconds=self.limits.lease_seconds, claimed_at_boottime=before,
@@ -306,11 +310,13 @@ class SqlStore:
             "SELECT to_jsonb(toolsys_commit_settlement(%s, %s, %s))",
             (case.call.tenant_id, database.as_json(known), sealed),
         )  # fmt: skip
+        telemetry.described(case)
         if not ended:
             return Disposition(row_id, Progress.STALE)
-        return Disposition(
-            row_id, Progress.SETTLED, OutcomeStatus(settlement["outcome_status"]), settlement["reason_code"]
-        )
+        status, code = OutcomeStatus(settlement["outcome_status"]), settlement["reason_code"]
+        since = case.claim.claimed_at_boottime if case.claim is not None else None
+        telemetry.settled(case, status, code, None if since is None else self.clock.boottime() - since)
+        return Disposition(row_id, Progress.SETTLED, status, code)
 
     def _call(self, point: str, tool_name: str, statement: str, parameters: tuple[Any, ...]) -> Any:
         self.probe.reached(f"before_{point}", tool_name)

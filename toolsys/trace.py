@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
+from toolsys import spans
 from toolsys.domain.spec import JsonObject
 
 STEP_NAMES: Final = {
@@ -46,6 +47,7 @@ def taken() -> list[JsonObject]:
 
 def note(step: int, started: float, seconds: float) -> None:
     """Add one entry: the step, its start (Unix milliseconds), its length (microseconds)."""
+    spans.step(step, started, seconds)
     entries = _entries.get()
     if entries is not None:
         entries.append({"step": step, "at_ms": round(started * 1000, 1), "us": round(seconds * 1_000_000)})

@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -17,7 +18,6 @@ import mcp_types
 from mcp import ClientSession
 from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
 
 from mcpcatalog import metrics
 from mcpcatalog.remote import (
@@ -39,8 +39,10 @@ from mcpcatalog.sdk import answers, errors, handshake, listing, surfaces
 from mcpcatalog.sdk.auth import Login
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
+from mcpcatalog.sdk.sending import send
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
+from toolsys import spans
 from toolsys.departure import may_leave
 
 logger = logging.getLogger(__name__)
@@ -48,7 +50,6 @@ logger = logging.getLogger(__name__)
 # The SDK's own clock starts only after its write; this much later ours gives the connection up.
 WATCHDOG_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
-_RAW: Final = TypeAdapter(dict[str, Any])
 _CLIENT: Final = mcp_types.Implementation(name="toolsys", version="0.1")
 
 type OpenStreams = Callable[[Child], contextlib.AbstractAsyncContextManager[Any]]
@@ -183,8 +184,9 @@ class Connection:
             async with self._open_streams(self._child) as (read, write):
                 is_pipe = self.config.transport is Transport.STDIO
                 dispatcher = TappedDispatcher(
-                    read, write, is_pipe=is_pipe, on_closed=self._stream_ended, on_flood=self._give_up_flooded
-                )
+                    read, write, is_pipe=is_pipe, on_closed=self._stream_ended, on_flood=self._give_up_flooded,
+                    on_stray=partial(metrics.count_strays, self.config.server_id),
+                )  # fmt: skip
                 async with ClientSession(
                     dispatcher=dispatcher, client_info=_CLIENT, message_handler=self._on_message,
                     read_timeout_seconds=self._timeouts.request,
@@ -318,15 +320,18 @@ class Connection:
 
     async def _request(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
         begun, outcome = self._loop.time(), metrics.CANCELLED
-        try:
-            answer = await self._exchange(request, seconds, record)
-            outcome = metrics.REPORTED_ERROR if answer.get("isError") is True else metrics.SUCCEEDED
-            return answer
-        except RemoteError as error:
-            outcome = error.reason_code
-            raise
-        finally:
-            metrics.count_request(self.config.server_id, request.method, outcome, self._loop.time() - begun)
+        with spans.request(self.config.server_id, request.method) as span:
+            try:
+                answer = await self._exchange(request, seconds, record)
+                outcome = metrics.REPORTED_ERROR if answer.get("isError") is True else metrics.SUCCEEDED
+                return answer
+            except RemoteError as error:
+                outcome = error.reason_code
+                raise
+            finally:
+                span.set_attribute("mcp.outcome", outcome)
+                metrics.count_strays(self.config.server_id, "answer", record.strays)
+                metrics.count_request(self.config.server_id, request.method, outcome, self._loop.time() - begun)
 
     async def _exchange(self, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
         session = self._session
@@ -336,7 +341,7 @@ class Connection:
             raise ServerUnreachable("the lease had passed", effect="not_applied")
         if self.config.transport is Transport.STDIO:
             record.was_sent = True  # a pipe does not tell how much of a line was read
-        task = self._loop.create_task(_send(session, request, seconds, record))
+        task = self._loop.create_task(send(session, request, seconds, record))
         self._sent.add(task)
         task.add_done_callback(self._answered)
         watchdog = self._loop.call_later(seconds + WATCHDOG_SECONDS, self._give_up)
@@ -378,20 +383,3 @@ class Connection:
         if record.status == 404 and record.has_session:  # what a 401 means is the ladder's to say
             self.retire()
         raise mapped from error
-
-
-async def _send(session: ClientSession, request: Any, seconds: float, record: CallRecord) -> dict[str, Any]:
-    CALL.set(record)
-    try:
-        # The SDK annotates the adapter's type as a model and only calls `validate_python` on it.
-        adapter: TypeAdapter[Any] = _RAW
-        wants_progress = isinstance(request, mcp_types.CallToolRequest)
-        return await session.send_request(  # type: ignore[no-any-return]
-            request, adapter, request_read_timeout_seconds=seconds,
-            progress_callback=record.note_progress if wants_progress else None,
-        )  # fmt: skip
-    except ValidationError:
-        # It answered, so something may have happened: keep what arrived rather than lose the page or the result.
-        if record.raw is None:
-            raise
-        return record.raw

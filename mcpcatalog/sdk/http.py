@@ -121,6 +121,7 @@ class _Document(_NotedBody):
         except Unreadable as error:
             raise self._refused(f"not readable: {error}") from error
         if message is None:
+            self._record.strays += 1
             raise self._refused("an answer to another request")
         self._record.has_answer = True
         yield message.data
@@ -144,6 +145,7 @@ class _Events(_NotedBody):
             except Unreadable as error:
                 raise _BodyFailed(str(error)) from error
             self._record.has_answer |= self._filter.has_answer
+            self._record.strays, self._filter.strays = self._record.strays + self._filter.strays, 0
             if events:
                 yield events
 

@@ -58,7 +58,8 @@ def _refused(constant: str) -> Any:
 class EventFilter:
     """Reads an event stream in whatever pieces it comes and gives back whole events, plainly written.
 
-    Answers to others, comments and other kinds of events are left out. `has_answer` says that ours was among them.
+    Answers to others, comments and other kinds of events are left out. `has_answer` says that ours was among them,
+    `strays` counts those of others.
     """
 
     def __init__(self, identifier: Identifier | None, maximum_bytes: int) -> None:
@@ -70,6 +71,7 @@ class EventFilter:
         self._is_first_line = True
         self._skips_line_feed = False
         self.has_answer = False
+        self.strays = 0
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the events that are now whole. Raises: Unreadable, for one that has no end."""
@@ -114,6 +116,7 @@ class EventFilter:
         except Unreadable:
             return _UNREADABLE
         if message is None:
+            self.strays += 1
             return []
         self.has_answer |= message.is_answer
         return message.data.split(b"\n")

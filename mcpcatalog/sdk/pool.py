@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from mcpcatalog import metrics
@@ -23,6 +23,7 @@ from mcpcatalog.remote import (
     ProtocolViolation,
     RemoteError,
     ResolveCredential,
+    ServerBusy,
     ServerConfig,
     Transport,
 )
@@ -32,6 +33,9 @@ from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
 from mcpcatalog.sdk.tokens import ClientCredentials
 from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport, Watch
+
+# How often a call that waits for room looks again.
+ROOM_SECONDS: Final = 0.05
 
 
 class Key(NamedTuple):
@@ -75,6 +79,7 @@ class ConnectionPool:
         self._process_starts = asyncio.Semaphore(self._limits.process_starts)
         self._open: dict[Key, Connection] = {}
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
+        self._dialling: list[Transport] = []
         self._leaving: set[asyncio.Task[None]] = set()
         self._revisions: dict[tuple[str, str, str], str] = {}
         # One token exchange at a time for each server, however many sessions ask.
@@ -89,10 +94,12 @@ class ConnectionPool:
         *,
         is_renewed: bool = False,
         connect_seconds: float | None = None,
+        patience_seconds: float = 0.0,
     ) -> Connection:
         """Return the live connection of this key, opening it where there is none. Sends nothing of a call.
 
-        `connect_seconds` is for who has more patience than the time-out. Raises: RemoteError.
+        `connect_seconds` is for who has more patience with the server than the time-out, `patience_seconds` how long to
+        wait where every connection of this worker is in use. Raises: RemoteError.
         """
         if not config.is_permitted:
             raise DestinationRefused("not where the tenant's servers may be", effect="not_applied")
@@ -110,7 +117,7 @@ class ConnectionPool:
             if connect_seconds is not None:
                 timeouts = replace(timeouts, connect=connect_seconds, probe=connect_seconds / 2)
             opening = asyncio.create_task(
-                self._connect(key, config, resolve, timeouts), name=f"mcp connect {config.server_id}"
+                self._connect(key, config, resolve, timeouts, patience_seconds), name=f"mcp connect {config.server_id}"
             )
             self._opening[key] = opening
             opening.add_done_callback(lambda task: self._opened(key, task))
@@ -120,11 +127,13 @@ class ConnectionPool:
         return connection
 
     async def _connect(
-        self, key: Key, config: ServerConfig, resolve: ResolveCredential, timeouts: Timeouts
+        self, key: Key, config: ServerConfig, resolve: ResolveCredential, timeouts: Timeouts, patience_seconds: float
     ) -> Connection:
         self._retire_older(key)
-        self._make_room(config.transport)
+        await self._wait_for_room(config.transport, patience_seconds)
         async with AsyncExitStack() as slots:
+            slots.callback(self._dialling.remove, config.transport)
+            self._dialling.append(config.transport)
             if config.transport is Transport.STDIO:
                 await slots.enter_async_context(self._process_starts)
             await slots.enter_async_context(self._preparations)
@@ -215,20 +224,31 @@ class ConnectionPool:
             if not connection.is_alive or (same and other.fingerprint != key.fingerprint):
                 self._let_go(other, connection, Closing.REPLACED)
 
-    def _make_room(self, transport: Transport) -> None:
-        """Raises: OutOfConnections where every connection is in use."""
+    async def _wait_for_room(self, transport: Transport, patience_seconds: float) -> None:
+        """Raises: ServerBusy where every connection stays in use."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience_seconds
+        while not self._has_room(transport):
+            if loop.time() >= until:
+                raise ServerBusy("every connection of this worker is in use", effect="not_applied")
+            await asyncio.sleep(ROOM_SECONDS)
+
+    def _has_room(self, transport: Transport) -> bool:
+        """Close the connection that was unused for longest, where the worker holds or opens as many as it may."""
         counted = [
             (connection.used_at, key)
             for key, connection in self._open.items()
             if transport is Transport.HTTP or connection.config.transport is Transport.STDIO
         ]
         limit = self._limits.processes if transport is Transport.STDIO else self._limits.connections
-        if len(counted) < limit:
-            return
+        dialled = sum(transport is Transport.HTTP or each is Transport.STDIO for each in self._dialling)
+        if len(counted) + dialled < limit:
+            return True
         idle = next((key for _, key in sorted(counted) if self._open[key].is_idle), None)
         if idle is None:
-            raise OutOfConnections("every connection of this worker is in use", effect="not_applied")
+            return False
         self._let_go(idle, self._open[idle], Closing.EVICTED)
+        return True
 
     def _let_go(self, key: Key, connection: Connection, why: str = Closing.RELEASED) -> None:
         del self._open[key]

@@ -24,18 +24,26 @@ MAXIMUM_STRAYS: Final = 1_000
 MAXIMUM_ASKED: Final = 50
 MAXIMUM_STRAY_BYTES: Final = 1_000_000
 STRAY_SECONDS: Final = 60.0
+_KINDS: Final = {"notifications/message": "log"}
+_TOLD: Final = frozenset({
+    "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
+})  # fmt: skip
 
 
 class TappedDispatcher(JSONRPCDispatcher[TransportContext]):
-    """`on_flood` is called once, when a server says more than anybody asked for; what it says is not looked at then."""
+    """`on_stray` is told the kind of each message that nobody asked for. `on_flood` is called once, when there are too
+    many; what else the server says is not looked at then.
+    """
 
     def __init__(
-        self, read: Any, write: Any, *, is_pipe: bool, on_closed: Callable[[], None], on_flood: Callable[[], None]
-    ) -> None:
+        self, read: Any, write: Any, *, is_pipe: bool, on_closed: Callable[[], None], on_flood: Callable[[], None],
+        on_stray: Callable[[str], None],
+    ) -> None:  # fmt: skip
         super().__init__(read, write)
         self._is_pipe = is_pipe
         self._on_closed = on_closed
         self._on_flood = on_flood
+        self._on_stray = on_stray
         self._requests = 0
         self._answered: set[Identifier] = set()
         self._begin_count()
@@ -79,6 +87,8 @@ class TappedDispatcher(JSONRPCDispatcher[TransportContext]):
         if request_id in self._pending:
             self._answered.add(request_id)
             self._begin_count()
+        else:
+            self._on_stray("answer")
         super()._resolve_pending(request_id, outcome)
 
     async def _dispatch(self, item: Any, *rest: Any) -> None:
@@ -91,6 +101,9 @@ class TappedDispatcher(JSONRPCDispatcher[TransportContext]):
             return False
         if time.monotonic() - self._counted_since > STRAY_SECONDS and not self._pending:
             self._begin_count()
+        kind = self._kind_of_stray(message)
+        if kind:
+            self._on_stray(kind)
         self._strays += 1
         self._asked += isinstance(message, JSONRPCRequest)
         self._stray_bytes += len(message.model_dump_json())
@@ -98,6 +111,14 @@ class TappedDispatcher(JSONRPCDispatcher[TransportContext]):
             return False
         self._on_flood()
         return True
+
+    def _kind_of_stray(self, message: JSONRPCNotification | JSONRPCRequest) -> str:
+        """Return what nobody asked for, as a label; empty for how far a call is, and for what a server may tell."""
+        if isinstance(message, JSONRPCRequest):
+            return "request"
+        if message.method == "notifications/progress":
+            return "" if (message.params or {}).get("progressToken") in self._pending else "progress"
+        return "" if message.method in _TOLD else _KINDS.get(message.method, "notification")
 
     def _begin_count(self) -> None:
         self._strays = self._asked = self._stray_bytes = 0

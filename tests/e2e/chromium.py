@@ -48,6 +48,7 @@ DARK = Look("dark", is_dark=True)
 PHONE = Look("phone", width=360, height=740)
 PHONE_DARK = Look("phone-dark", width=360, height=740, is_dark=True)
 NO_SCRIPTS = Look("no-scripts", has_scripts=False)
+PHONE_NO_SCRIPTS = Look("phone-no-scripts", width=360, height=740, has_scripts=False)
 LOOKS = (DESKTOP, DARK, PHONE, PHONE_DARK, NO_SCRIPTS)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from approvals import policy_services
-from tests.e2e.chromium import DARK, DESKTOP, NO_SCRIPTS, Look
+from tests.e2e.chromium import DARK, DESKTOP, NO_SCRIPTS, PHONE_NO_SCRIPTS
 from tests.e2e.visitor import PASSWORD, Arrive, member
 from tests.factories import Tenancy
 from tests.integration.console.conftest import hold
@@ -12,8 +12,6 @@ from tests.spec.requirements import gate
 from toolsys.domain.states import Role
 
 pytestmark = pytest.mark.slow
-
-PHONE_NO_SCRIPTS = Look("phone-no-scripts", width=360, height=740, has_scripts=False)
 
 
 @gate("decision.browser")

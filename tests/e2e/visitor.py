@@ -1,5 +1,6 @@
 """A person in front of a real browser: signs in with a password, reads, tabs, presses keys, takes screenshots."""
 
+import hashlib
 import os
 import re
 import uuid
@@ -87,9 +88,20 @@ class Visitor:
         found: list[str] = self.page.evaluate(_OVERFLOW)
         return found
 
-    def axe(self) -> list[str]:
-        """Return what axe finds wrong with the page, worst things only (WCAG 2 A and AA)."""
-        found = Axe().run(self.page, options={"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag22aa"]}})
+    def resize(self, look: Look) -> None:
+        """Give the window another size and call it by another name, without opening the page again."""
+        self.look = look
+        self.page.set_viewport_size({"width": look.width, "height": look.height})
+
+    def structure(self) -> str:
+        """Return a digest of the page's elements and their classes: what two roles see alike has the same."""
+        elements: str = self.page.evaluate(_STRUCTURE)
+        return hashlib.sha256(elements.encode()).hexdigest()
+
+    def axe(self, rule: str = "") -> list[str]:
+        """Return what axe finds wrong with the page (WCAG 2 A and AA), or what one rule of it finds."""
+        asked = {"type": "rule", "values": [rule]} if rule else {"type": "tag", "values": list(_TAGS)}
+        found = Axe().run(self.page, options={"runOnly": asked})
         return [
             f"{each['id']}: {node['html'][:160]}" for each in found.response["violations"] for node in each["nodes"]
         ]
@@ -110,6 +122,8 @@ _OVERFLOW = """() => [...document.querySelectorAll('body *')].filter(each => {
   return isSeen && !each.closest('.results, .bounded, svg') && right > document.documentElement.clientWidth + 1;
 }).slice(0, 5).map(each => `${each.tagName}.${each.className}: ${each.textContent.trim().slice(0, 60)}`)"""
 
+_STRUCTURE = "() => [...document.querySelectorAll('body *')].map(each => each.tagName + each.className).join()"
+_TAGS = ("wcag2a", "wcag2aa", "wcag22aa")
 
 Arrive = Callable[..., Visitor]
 

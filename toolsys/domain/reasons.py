@@ -136,6 +136,7 @@ _ROWS: Final = (
     _outcome("audit.persistence_failed", FAILED, "The result could not be recorded.", "AUD", fix=OPERATOR),
     # Unavailable: advertised, not callable now.
     _outcome("tool.server_unreachable", UNAVAILABLE, _NOT_REACHABLE, "TS availability", retryable=True),
+    _outcome("tool.server_busy", UNAVAILABLE, _NOT_REACHABLE, "issue 4 B45", retryable=True, fix=LATER),
     _outcome("tool.server_unauthorized", UNAVAILABLE, _NOT_REACHABLE, "TS availability", fix=OPERATOR),
     _outcome("tool.auth_failed", UNAVAILABLE, _NOT_REACHABLE, "TS Authentication", fix=OPERATOR),
     _outcome("tool.auth_unsupported", UNAVAILABLE, _NOT_REACHABLE, "TS Authentication", fix=OPERATOR),

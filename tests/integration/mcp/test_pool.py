@@ -78,6 +78,31 @@ def test_a_pool_whose_every_connection_is_used_refuses_the_next(bench: Callable[
     call.cancel()
 
 
+@gate("faults.b45")
+def test_a_call_waits_for_room_and_a_burst_opens_no_more_than_there_is(bench: Callable[..., Bench], web: Web) -> None:
+    here, config = bench(connections=2), web.at("ok")
+    holding: Any = here.loop.loop.create_future()
+    busy = here.connect(config, "busy")
+    busy._sent.add(holding)
+    most = 0
+
+    async def burst() -> list[Connection]:
+        nonlocal most
+
+        async def one(number: int) -> Connection:
+            nonlocal most
+            found = await here.pool.acquire(config, f"s{number}", secret, patience_seconds=20.0)
+            most = max(most, sum(each.is_alive for each in here.pool._open.values()))
+            return found
+
+        return await asyncio.gather(*(one(number) for number in range(12)))
+
+    found = here.run(burst(), 40.0)
+    assert (len(set(map(id, found))), most) == (12, 2)
+    busy._sent.discard(holding)
+    assert here.connect(config, "after").is_alive
+
+
 @gate("connections.slots")
 def test_at_most_two_processes_start_and_eight_servers_are_prepared_at_once(
     bench: Callable[..., Bench], web: Web, monkeypatch: pytest.MonkeyPatch

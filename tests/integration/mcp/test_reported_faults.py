@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from prometheus_client import REGISTRY
 
 from mcpcatalog import remote, services
 from mcpcatalog.models import McpServer
@@ -190,6 +191,36 @@ def test_b29_strays_are_ignored_up_to_a_thousand(hostile: Hostile) -> None:
         assert asyncio.run(go()) == reason
 
 
+@gate("metrics.strays")
+def test_b29_each_kind_of_stray_is_counted(hostile: Hostile) -> None:
+    """Over HTTP; what a server may tell of its own accord, and how far this call is, are no strays."""
+    strays = {
+        "progress": '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}',
+        "log": '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}',
+        "notification": '{"jsonrpc":"2.0","method":"odd"}', "request": '{"jsonrpc":"2.0","id":9,"method":"ping"}',
+        "answer": '{"jsonrpc":"2.0","id":"nobodys","result":{}}',
+    }  # fmt: skip
+    told = [
+        '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
+        '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"@id@","progress":1}}',
+    ]
+    mine = '{"jsonrpc":"2.0","id":"@id@","result":{}}'
+    row = scripted(hostile, "b29-kinds", "modern", call=events(*[f"data: {each}\n\n" for each in
+                                                                 (*strays.values(), *told, mine)]))  # fmt: skip
+    config = config_of(row, hostile)
+
+    async def go() -> str:
+        connections = pool()
+        found = await ending(connections, config, "s", 30.0)
+        await connections.close_all()
+        return found.reason
+
+    assert asyncio.run(go()) == "tool.succeeded"
+    label = {"server": config.server_id}
+    found = {kind: REGISTRY.get_sample_value("mcp_stray_messages_total", {**label, "kind": kind}) for kind in strays}
+    assert found == dict.fromkeys(strays, 1.0)
+
+
 @gate("faults.b33")
 def test_b33_a_write_that_was_executed_and_dropped_is_sent_once(
     acme: Tenancy, houses: Callable[[], House], hostile: Hostile
@@ -256,9 +287,9 @@ def test_b45_a_full_pool_is_no_unknown_tool_and_nothing_is_sent(bench: Callable[
     busy = here.connect(config, "one")
     holding: Any = here.loop.loop.create_future()
     busy._sent.add(holding)
-    with pytest.raises(remote.OutOfConnections) as raised:
+    with pytest.raises(remote.ServerBusy) as raised:
         here.connect(config, "two")
-    assert (raised.value.reason_code, raised.value.effect) == ("tool.server_unreachable", "not_applied")
+    assert (raised.value.reason_code, raised.value.effect) == ("tool.server_busy", "not_applied")
     assert door.sent("tools/call") == []
     busy._sent.discard(holding)
     assert here.connect(config, "two").is_alive

@@ -18,6 +18,7 @@ from mcpcatalog.models import McpServer, ServerRoute
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
 from mcpcatalog.routes import Route
+from mcpcatalog.sdk.pool import PoolLimits
 from mcpcatalog.upkeep import Upkeep, Warming
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import PEER, Doors, House, policy_of
@@ -215,6 +216,29 @@ def test_a_connection_that_ends_is_an_event_with_its_reason(acme: Tenancy, workb
     assert not third.is_alive
     assert sorted((event["session"], event["reason_code"]) for event in events(acme, "mcp.server.disconnected")) == [
         ("0", "tool.server_unreachable"), ("1", "connection.released"), ("2", "connection.stopped"),
+    ]  # fmt: skip
+
+
+@gate("connections.told")
+def test_a_connection_of_a_real_server_that_is_unused_or_in_the_way_ends_with_that_reason(
+    acme: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = LoopThread()
+    workbench = open_workbench(loop.run, wiring.credentials().of, policy_of, seconds={"idle": 1.5})
+    config, resolve = stdio_server(acme), workbench.credentials(acme.id).resolve
+    monkeypatch.setattr(workbench.connections, "_limits", PoolLimits(processes=1))
+    try:
+        first = workbench.run(workbench.connections.acquire(config, "first", resolve), 20)
+        second = workbench.run(workbench.connections.acquire(config, "second", resolve), 20)
+        eventually(lambda: not first.is_alive, "it was in the way")
+        assert second.is_alive
+        eventually(lambda: not second.is_alive, "nobody used it")
+        eventually(lambda: len(events(acme, "mcp.server.disconnected")) == 2, "both are told")
+    finally:
+        workbench.close()
+        loop.stop()
+    assert sorted((event["session"], event["reason_code"]) for event in events(acme, "mcp.server.disconnected")) == [
+        ("first", "connection.evicted"), ("second", "connection.idle"),
     ]  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from mcpcatalog.resource_tool import ResourceTool
 from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
 from mcpcatalog.tool import Connections, McpTool
+from mcpcatalog.turns import Turns
 from toolsys.domain.context import CredentialResolver
 from toolsys.domain.spec import ToolSpec
 from toolsys.egress import EgressCounts, EgressPolicy
@@ -196,6 +197,7 @@ class McpProvider:
     request_seconds: int = 30
     domain: str = "mcp"
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _turns: Turns = field(default_factory=Turns)
     _states: Kept[ServerState | None] = field(default_factory=lambda: Kept(KEPT))
     _standings: Kept[Standing] = field(default_factory=lambda: Kept(KEPT))
     _pinned: Kept[PinnedTool | None] = field(default_factory=lambda: Kept(KEPT))
@@ -218,7 +220,14 @@ class McpProvider:
         return [state.config.server_id for state in states if is_stale(state, now, self.reuse_seconds)]
 
     def refresh(self, tenant_id: str, key: str) -> None:
-        """Discover one server and record what it offers, or why not. Raises nothing of its own."""
+        """Discover one server and record what it offers, or why not; and whatever else of the tenant waits for a turn.
+
+        Raises nothing of its own.
+        """
+        for each in self._turns.of(tenant_id, key):
+            self._refresh(tenant_id, each)
+
+    def _refresh(self, tenant_id: str, key: str) -> None:
         state = selectors.server(tenant_id, key, self.commands)
         if state is None or not state.is_enabled or not is_stale(state, self.clock.now(), self.reuse_seconds):
             return
@@ -230,6 +239,10 @@ class McpProvider:
         except RemoteError as error:
             log.info("mcp discovery failed server=%s reason=%s", config.server_id, error.reason_code)
             services.record_failure(config, error.reason_code, error.detail, at=self.clock.now())
+        except Exception as error:  # noqa: BLE001
+            # What one server makes us do wrong must not have every session that opens wait for it.
+            log.error("mcp discovery failed server=%s error=%s", config.server_id, type(error).__name__)
+            services.record_failure(config, "tool.internal", type(error).__name__, at=self.clock.now())
 
     def warm(self, tenant_id: str, server_id: str, connect_seconds: float) -> bool:
         """Look at a server unless what is remembered still counts; False where it could not be reached.
@@ -247,6 +260,9 @@ class McpProvider:
             self._look(state.config, self.workbench, DISCOVERY_SECONDS + connect_seconds, connect_seconds)
         except RemoteError as error:
             log.info("mcp warm-up failed server=%s reason=%s", server_id, error.reason_code)
+            return False
+        except Exception as error:  # noqa: BLE001 - the other servers, and other tenants' servers, are warmed all the same
+            log.error("mcp warm-up failed server=%s error=%s", server_id, type(error).__name__)
             return False
         return True
 

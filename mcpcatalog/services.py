@@ -88,6 +88,8 @@ def record_discovery(
             generation = replace(generation, rejected=(*generation.rejected, *refused))
         changed = server.catalog_hash != generation.catalog_hash
         observed = _observed(config, catalog, generation, at)
+        if server.negotiated_revision != catalog.revision:
+            observed["negotiated_revision"] = catalog.revision
         if changed:
             observed["catalog_hash"] = generation.catalog_hash
             _write_change(config, server.catalog_hash, generation)
@@ -222,7 +224,6 @@ def _rows(config: ServerConfig) -> Any:
 
 def _observed(config: ServerConfig, catalog: Catalog, generation: Generation, at: datetime) -> dict[str, Any]:
     return {
-        "negotiated_revision": catalog.revision,
         "discovered_fingerprint": config.fingerprint,
         "last_discovered_at": at,
         "consecutive_failures": 0,

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
+from config import wiring
 from toolsys import selectors, services
 from toolsys.composition import Composition
 from toolsys.domain.calls import Disposition
@@ -93,30 +94,31 @@ class Tenancy:
         return self._steps[0]
 
 
-@cache
-def _pin(tools: tuple[str, ...], scopes: tuple[str, ...], deployment: str) -> Pin:
-    """Return what a session over the deployment's builtins pins: the same for each tenant that has no server yet."""
-    from config.wiring import compose
+def _deployment() -> tuple[str, Any]:
+    """What decides which builtins there are: the settings, and what a test adds to them."""
+    return str(settings.TOOLSYS), wiring.builtins
 
-    specs = compose({}, None).registry.specs_for_session("", tools, frozenset(scopes), environment=ENVIRONMENT)
+
+@cache
+def _pin(tools: tuple[str, ...], scopes: tuple[str, ...], deployment: tuple[str, Any]) -> Pin:
+    """Return what a session over the deployment's builtins pins: the same for each tenant that has no server yet."""
+    specs = wiring.compose({}, None).registry.specs_for_session("", tools, frozenset(scopes), environment=ENVIRONMENT)
     return pin_of(specs)
 
 
 @cache
-def _composition(deployment: str) -> Composition:
-    from config.wiring import compose_web
-
-    return compose_web()
+def _composition(deployment: tuple[str, Any]) -> Composition:
+    return wiring.compose_web()
 
 
 def composition() -> Composition:
-    return _composition(str(settings.TOOLSYS))
+    return _composition(_deployment())
 
 
 def make_tenancy(name: str, *, tools: Sequence[str] = ("*",), scopes: Sequence[str] = ALL_SCOPES) -> Tenancy:
     """Make a tenant of its own for one test, with the rows that opening a session and starting a run leave."""
     tenant_id = f"{name}-{uuid.uuid4().hex[:10]}"
-    pin = _pin(tuple(tools), tuple(scopes), str(settings.TOOLSYS))
+    pin = _pin(tuple(tools), tuple(scopes), _deployment())
     Tenant.objects.using("operator").create(id=tenant_id, name=name.title(), is_tool_calling_enabled=True)
     with tenant_transaction(tenant_id):
         agent = Agent.objects.create(tenant_id=tenant_id, name="assistant", enabled_tools=list(tools))

@@ -7,7 +7,7 @@ belongs to one connection and ends with it: whoever connects again resolves agai
 import base64
 import json
 from typing import Final, Protocol
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 from mcpcatalog.remote import AuthScheme, AuthUnsupported, CredentialMissing, ResolveCredential, ServerConfig
 from toolsys.domain.context import SecretValue
@@ -90,6 +90,16 @@ def built_header(config: ServerConfig, secret: SecretValue, *, is_client: bool =
 def kept_secrets(before: tuple[str, ...], headers: Headers) -> tuple[str, ...]:
     """Remember the last few values, since an answer may still be about the one before."""
     return (*before[-3:], *(value.removeprefix("Bearer ") for value in headers.values()))
+
+
+def client_secrets(login: Headers) -> tuple[str, ...]:
+    """Return in what forms a client's login could come back: as it travels, and the secret in it as it is kept.
+
+    Whoever runs a token endpoint may run the server, too.
+    """
+    encoded = login["authorization"].removeprefix("Basic ")
+    _, _, quoted = base64.b64decode(encoded).decode().partition(":")
+    return encoded, quoted, unquote_plus(quoted)
 
 
 def _client(config: ServerConfig, value: str) -> str:

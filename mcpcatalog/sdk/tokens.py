@@ -17,13 +17,15 @@ import httpx2
 
 from mcpcatalog import remote
 from mcpcatalog.remote import ResolveCredential, ServerConfig
-from mcpcatalog.sdk.auth import Headers, built_header, kept_secrets, resolved
+from mcpcatalog.sdk.auth import Headers, built_header, client_secrets, kept_secrets, resolved
 from toolsys.domain.context import SecretValue
 from toolsys.egress import EgressCounts, EgressError, EgressPolicy, EgressRefused, PinnedTransport
 
 SKEW_SECONDS: Final = 60.0
 EXCHANGE_SECONDS: Final = 10.0
 MAXIMUM_ANSWER_BYTES: Final = 65_536
+# The three forms of the client that logs in, and of the one before a rotation.
+MAXIMUM_CLIENT_FORMS: Final = 6
 _ERRORS: Final = frozenset({
     "invalid_client", "invalid_grant", "invalid_request", "invalid_scope", "invalid_target", "unauthorized_client",
     "unsupported_grant_type",
@@ -55,7 +57,12 @@ class ClientCredentials:
         self._counts = counts
         self._expires_at = float("-inf")
         self.held: Headers = {}
-        self.secrets: tuple[str, ...] = ()
+        self._tokens: tuple[str, ...] = ()
+        self._client: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return (*self._tokens, *self._client)
 
     async def headers(self) -> Headers:
         if not self._is_fresh():
@@ -79,10 +86,11 @@ class ClientCredentials:
         self.held = {}
         secret = await resolved(self._config, self._resolve)
         login = built_header(self._config, secret, is_client=True)
+        self._client = tuple(dict.fromkeys((*client_secrets(login), *self._client)))[:MAXIMUM_CLIENT_FORMS]
         status, body = await self._post(login)
         token, lifetime = _token_of(status, body)
         self.held = built_header(self._config, token)
-        self.secrets = kept_secrets(self.secrets, self.held)
+        self._tokens = kept_secrets(self._tokens, self.held)
         self._expires_at = asked_at + lifetime
 
     async def _post(self, login: Headers) -> tuple[int, bytes]:

@@ -195,6 +195,19 @@ def test_a_pinned_tool_is_bound_under_the_live_classification_or_not_at_all(
     assert provider.specs(acme.id) == []
 
 
+def test_a_server_that_begins_to_keep_state_is_known_to_every_worker(acme: Tenancy, provider: McpProvider) -> None:
+    config = http_server(acme)
+    register(config)
+    catalog = Catalog((RemoteTool("a", "d", {"type": "object"}),), (), "2026-07-28")
+    generation = mapping.map_catalog(config, catalog, output_ceiling_bytes=1_048_576)
+    found = []
+    for revision in ("2026-07-28", "2025-11-25"):
+        services.record_discovery(config, replace(catalog, revision=revision), generation, at=NOW)
+        (spec,) = provider.specs(acme.id)
+        found.append(provider.bind(acme.id, spec, epoch(acme), acme.session.id).server.keeps_state)
+    assert found == [False, True]
+
+
 @gate("registry.kept_offers")
 def test_what_is_said_of_a_server_shows_in_the_next_pin_of_a_process_that_knows_it(
     acme: Tenancy, provider: McpProvider

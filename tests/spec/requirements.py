@@ -273,6 +273,7 @@ _OUTPUT: Final = (
     Requirement("metrics.processes", "issue 4", "All processes of one machine are one answer; the dead hold nothing."),
     Requirement("metrics.access", "DESIGN §9", "Metrics are shown to who knows the token, or on this machine only."),
     Requirement("docs.tls", "issue 4", "A worker speaks TLS with whom its deployment trusts, and asks nobody else."),
+    Requirement("discovery.turns", "DESIGN §9", "One tenant's slow servers leave a worker's threads to the others."),
     Requirement("metrics.tools", "TS Spans and metrics", "Each call is counted once, under six names, as it ended."),
     Requirement("metrics.strays", "reported fault B29", "What a server says unasked is ignored and counted by kind."),
     Requirement("spans.tree", "TS Spans and metrics", "The passes of a call are one trace of the spans that TS names."),

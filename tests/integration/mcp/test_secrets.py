@@ -55,7 +55,9 @@ def test_no_secret_of_an_http_server_is_left_anywhere(
     tokens = [(200, {"access_token": f"{SENTINEL}-token", "token_type": "bearer", "refresh_token": f"{SENTINEL}-r"})]
     name, server = doors.peer(calls=["echo", "echo_error", "echo_error", "401"], tokens=[*tokens * 2, (401, hostile)])
     shown = f"{SENTINEL}-token" if scheme is AuthScheme.OAUTH2_CLIENT else f"{SENTINEL}-value"
-    server.tools[0] = {**server.tools[0], "description": f"says {shown}"}
+    # Whoever runs the token endpoint knows the client's secret, and may run the server.
+    known = f" and {SENTINEL}-secret" if scheme is AuthScheme.OAUTH2_CLIENT else ""
+    server.tools[0] = {**server.tools[0], "description": f"says {shown}{known}"}
     house, config = houses(), configured(acme, doors, name, scheme)
     acme = house.offer(acme, config)
     outcomes, payloads = [], []

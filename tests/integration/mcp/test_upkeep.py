@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from config import wiring
-from mcpcatalog import services
+from mcpcatalog import mapping, services
 from mcpcatalog.models import McpServer, ServerRoute
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
@@ -109,6 +109,32 @@ def test_a_worker_that_starts_looks_at_what_it_may_not_remember(
     change(acme, name, last_discovered_at=datetime.now(UTC) - timedelta(seconds=301))
     first.warm_up()
     assert len(peer.sent("tools/list")) == 2
+
+
+@gate("discovery.warm_up")
+def test_a_server_that_we_cannot_cope_with_holds_up_no_other_and_no_session(
+    acme: Tenancy, workbench: Workbench, doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (odd, _), (fine, _) = doors.peer(), doors.peer()
+    for name in (odd, fine):
+        configured(acme, doors.at(name, acme.id, classification=READ))
+    only(acme, monkeypatch, odd, fine)
+    mapped = mapping.map_catalog
+
+    def stumbling(server: ServerConfig, *given: Any, **options: Any) -> mapping.Generation:
+        if server.server_id == odd:
+            raise ZeroDivisionError("words of the server")
+        return mapped(server, *given, **options)
+
+    monkeypatch.setattr(mapping, "map_catalog", stumbling)
+    house = provider(workbench)
+    Upkeep(house, workbench, Warming(attempts=1)).warm_up()
+    assert (row(acme, fine).catalog_hash != "", row(acme, odd).catalog_hash) == (True, "")
+    assert house.refresh_keys(acme.id) == [odd]
+    house.refresh(acme.id, odd)
+    found = row(acme, odd)
+    assert (found.last_failure_code, found.last_failure_detail) == ("tool.internal", "ZeroDivisionError")
+    assert house.refresh_keys(acme.id) == [], "no session waits for it for a while"
 
 
 @gate("discovery.warm_up")

@@ -11,7 +11,7 @@ from toolsys.rowsecurity import AppendOnly, TenantTables
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mcpcatalog", "0011_contracts"),
+        ("mcpcatalog", "0012_revision_raises_epoch"),
         ("toolsys", "0015_key_name"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -18,7 +18,7 @@ ALTER TABLE mcp_servers FORCE ROW LEVEL SECURITY;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("mcpcatalog", "0012_reviews")]
+    dependencies = [("mcpcatalog", "0013_reviews")]
 
     operations = [
         migrations.AddField("mcpserver", "classified_at", models.DateTimeField(editable=False, null=True)),

@@ -24,7 +24,7 @@ help:
 	  'make bench       measure the call path' \
 	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \
 	  'make hostile     play every way that an MCP server can misbehave, and a thousand calls over all of them' \
-	  'make conformance  play the official client scenarios of MCP against the adapter' \
+	  'make conformance  play the official scenarios of MCP against the adapter and the MCP face' \
 	  'make catalogs    record what the installed MCP servers declare into .data/catalogs' \
 	  'make bench-inbox measure the inbox with 5,000 open requests' \
 	  'make bench-mcp   measure MCP in a worker against the bare SDK' \

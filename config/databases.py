@@ -13,6 +13,9 @@ import psycopg
 ENGINE = "toolsys.postgres"
 SCHEMES = ("postgres", "postgresql")
 POOL_MAXIMUM = 16
+# Who else of a worker may want a connection at a time: the eight threads of its event loop, the lease keeper, and what
+# keeps the MCP connections (one that notes, two that sweep and warm up).
+BESIDE_JOBS = 12
 POOL_TIMEOUT_SECONDS = 10
 
 
@@ -46,6 +49,11 @@ def database(url: str, *, pool_maximum: int | None = None) -> dict[str, Any]:
             "min_size": 1, "max_size": pool_maximum, "timeout": POOL_TIMEOUT_SECONDS, "check": refuse_ended,
         }}  # fmt: skip
     return settings
+
+
+def pool_maximum(worker_threads: int) -> int:
+    """Return how many connections a process may hold: never so few that a worker's own threads wait for each other."""
+    return max(POOL_MAXIMUM, worker_threads + BESIDE_JOBS)
 
 
 def refuse_ended(connection: "psycopg.Connection[Any]") -> None:

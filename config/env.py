@@ -164,7 +164,12 @@ class Toolsys(BaseSettings):
     max_body_bytes: int = Field(1_048_576, ge=1_024)
     wait_cap_seconds: float = Field(55.0, gt=0)
     waiters_cap: int = Field(48, ge=0)
-    worker_threads: int = Field(8, ge=1)
+    worker_threads: int = Field(8, ge=1, le=256)
+
+    # Origins of web pages whose scripts may use /mcp, beside its own; programs send none.
+    mcp_origins: Listed = ()
+    # How long a call of an MCP client is waited for, unless it says how long: below the usual time-outs of clients.
+    mcp_wait_seconds: float = Field(25.0, ge=0)
 
     # The folder with the files that `file:NAME` credential references name.
     secrets_dir: Path | None = None

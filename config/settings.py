@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.csp import CSP
 
-from config.databases import POOL_MAXIMUM, database
+from config.databases import database, pool_maximum
 from config.datafolder import ROOT
 from config.env import decode_master_keys, load
 
@@ -82,7 +82,7 @@ TEMPLATES = [
 
 # One database, three roles. An alias exists only where its URL is set: web and workers do without the owner.
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": database(ENV.database_url.get_secret_value(), pool_maximum=POOL_MAXIMUM)
+    "default": database(ENV.database_url.get_secret_value(), pool_maximum=pool_maximum(TOOLSYS.worker_threads))
 }
 if ENV.database_operator_url:
     DATABASES["operator"] = database(ENV.database_operator_url.get_secret_value())

@@ -9,8 +9,8 @@ from django.views import defaults
 
 from config import metrics
 from config.admin_site import site
-from toolsys.api import problems
-from toolsys.api.middleware import PREFIX
+from toolsys.api import mcp_view, problems
+from toolsys.api.middleware import is_ours
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -19,6 +19,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 urlpatterns = [
     path("healthz", healthz),
+    path("mcp", mcp_view.serve),
     path("v1/", include("approvals.api")),
     path("metrics", metrics.view),
     path("v1/", include("toolsys.api.urls")),
@@ -34,7 +35,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     """What Django refuses before any view: a bad Host header, a path that is no text."""
-    if request.path.startswith(PREFIX):
+    if is_ours(request):
         return problems.malformed(request)
     return defaults.bad_request(request, exception)
 
@@ -61,6 +62,6 @@ def _refused(request: HttpRequest, exception: Exception, status: int) -> HttpRes
 
 def handler500(request: HttpRequest) -> HttpResponse:
     """What no view caught: a problem body for runtimes, a page for people."""
-    if request.path.startswith(PREFIX):
+    if is_ours(request):
         return problems.internal(request)
     return defaults.server_error(request)

@@ -1,7 +1,7 @@
 """Which steps run in parallel: the admission check over a whole step, before any of its calls executes.
 
-All calls are read-only and allow it, and fit the run's remaining time; else the whole step runs in order. There is no
-partial parallelism: whether a read depends on a write cannot be checked. Source: TS "The admission check", DESIGN §6.
+All calls are read-only and allow it, and fit the run's remaining calls and time; else the whole step runs in order.
+There is no partial parallelism: whether a read depends on a write cannot be checked. Source: TS "The admission check".
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ def parallel_group(calls: Sequence[ProposedCall], runtime: Runtime) -> UUID | No
     facts = runtime.store.read_facts(calls[0])
     if facts.step is not None:
         return facts.step.parallel_group
+    if facts.run.calls_left is not None and facts.run.calls_left < len(calls):
+        return None
     specs = [_spec(call, facts, runtime) for call in calls]
     return runtime.ids.uuid() if all(spec is not None and _may_join(spec, facts) for spec in specs) else None
 

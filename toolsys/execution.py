@@ -7,14 +7,15 @@ for all calls of the process. Nothing here writes an invocation. Source: DESIGN 
 import asyncio
 import logging
 import threading
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from toolsys import database
 from toolsys.departure import MAY_SEND
 from toolsys.domain.calls import Claim
 from toolsys.domain.capture import OutputTooLarge
@@ -29,9 +30,28 @@ from toolsys.trace import timed
 log = logging.getLogger("toolsys.execution")
 # A coroutine that ignores its cancellation may not hold the job thread.
 GRACE_SECONDS: Final = 2.0
+# For what blocks; each may hold a connection while it works, and the pool has a place for it (config.databases).
+LOOP_THREADS: Final = 8
 _TOO_LARGE: Final = ToolFailure(
     kind=ToolFailureKind.OUTPUT_TOO_LARGE, reason_code="tool.output_too_large", detail="past the hard ceiling"
 )
+
+
+class LoopThreads(ThreadPoolExecutor):
+    """The threads behind `asyncio.to_thread`: a database connection that a work took goes back when it ends.
+
+    A tool is code that we did not write, and an idle thread would keep its place in the pool. On the loop's own thread
+    Django refuses to ask the database.
+    """
+
+    def submit[**P, T](self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        def released() -> T:
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                database.release_connection()
+
+        return super().submit(released)
 
 
 class LoopThread:
@@ -39,6 +59,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(LoopThreads(LOOP_THREADS, "tool-loop"))
         self._thread = threading.Thread(target=self._serve, name="tool-loop", daemon=True)
         self._thread.start()
 

@@ -86,6 +86,7 @@ def _run(run: dict[str, Any]) -> RunFacts:
         delivered_trust=TrustLevel(run["delivered_trust"]),
         alarms=tuple(map(_alarm, run["alarms"])),
         previous_step=run["previous_step"],
+        calls_left=run["calls_left"],
     )
 
 

@@ -40,8 +40,10 @@ class OrphanCollector:
         keys = {key for tenant_id in self._tenants() for key in self._rowless(tenant_id)}
         keys |= set(self._leaked())
         for key in keys:
-            self.probe.reached("before_blob_delete", "")
+            tenant_id = key.partition("/")[0]
+            self.probe.reached("before_blob_delete", tenant_id)
             self.storage.delete(key)
+            self.probe.reached("after_blob_delete", tenant_id)
         if keys:
             log.info("deleted %d orphaned artifacts", len(keys))
         return len(keys)
@@ -54,6 +56,7 @@ class OrphanCollector:
 
     def _rowless(self, tenant_id: str) -> list[str]:
         """Delete the rows of orphans; their bytes are due once this has committed."""
+        self.probe.reached("before_orphan_rows", tenant_id)
         with tenant_transaction(tenant_id):
             running = Invocation.objects.filter(
                 pk=OuterRef("invocation_id"), claim_epoch=OuterRef("claim_epoch"), status=InvocationStatus.RUNNING
@@ -62,6 +65,7 @@ class OrphanCollector:
             stale = Artifact.objects.filter(~Exists(running), adopted_at=None, created_at__lt=old).order_by("id")
             found = dict(stale.select_for_update().values_list("id", "storage_key")[:ROWS_A_PASS])
             Artifact.objects.filter(pk__in=found).delete()
+        self.probe.reached("after_orphan_rows", tenant_id)
         return list(found.values())
 
     def _leaked(self) -> Iterator[str]:

@@ -14,7 +14,20 @@ from toolsys.kept import Kept
 
 PARTS_KEPT: Final = 4_096
 
-type Part = tuple[JsonObject, bytes]
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One tool of a pin: as it was declared, as it is stored, and its canonical form behind its name."""
+
+    spec: ToolSpec
+    stored: JsonObject
+    text: bytes
+
+    def is_of(self, spec: ToolSpec) -> bool:
+        """Versions are equal across Unicode forms and tenants: what is stored is each one's own words all the same."""
+        return self.spec is spec or (
+            self.spec.description == spec.description and self.spec.input_schema == spec.input_schema
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +42,22 @@ class PinWriter:
     """Puts pins together out of parts that it has written before. Safe under threads."""
 
     def __init__(self) -> None:
-        self._parts: Kept[Part] = Kept(PARTS_KEPT)
+        self._parts: Kept[_Part] = Kept(PARTS_KEPT)
 
     def pin(self, specs: Sequence[ToolSpec]) -> Pin:
         """A canonical object is its members in the order of their names: whoever joins them has its canonical form."""
         parts = {spec.name: self._part(spec) for spec in specs}
         ordered = sorted(parts)
-        text = b"{" + b",".join(parts[name][1] for name in ordered) + b"}"
-        return Pin({name: parts[name][0] for name in ordered}, sha256_hex(text))
+        text = b"{" + b",".join(parts[name].text for name in ordered) + b"}"
+        return Pin({name: parts[name].stored for name in ordered}, sha256_hex(text))
 
-    def _part(self, spec: ToolSpec) -> Part:
+    def _part(self, spec: ToolSpec) -> _Part:
         key = identity(spec) if spec.source is ToolSource.MCP else None
         known = self._parts.get(key) if key is not None else None
-        if known is not None:
+        if known is not None and known.is_of(spec):
             return known
         declared = spec.model_dump(mode="json") | {"required_scopes": sorted(spec.required_scopes)}
-        part = declared, canonical_bytes(spec.name) + b":" + canonical_bytes(declared)
+        part = _Part(spec, declared, canonical_bytes(spec.name) + b":" + canonical_bytes(declared))
         return part if key is None else self._parts.put(key, part)
 
 

@@ -58,6 +58,7 @@ class Registry:
         self._read_pin = read_pin
         self._pins: Kept[dict[str, ToolSpec]] = Kept(PINS_KEPT)
         self._judged: Kept[tuple[Rejection, ...]] = Kept(VERDICTS_KEPT)
+        self._compiled: Kept[tuple[Rejection, ...]] = Kept(VERDICTS_KEPT)
         self._writer = PinWriter()
         report = self._examined([tool.spec for tool in tools], BUILT_SOURCES)
         # What is built in is not mended: a trust that would have to be overwritten is a mistake in the code.
@@ -165,7 +166,6 @@ class Registry:
         return RegistrationReport(tuple(accepted), tuple(rejected))
 
     def _defects(self, spec: ToolSpec) -> Sequence[Rejection]:
-        """Compiling costs. The version of an MCP tool is the hash of its catalog: a verdict on it stays true."""
         key = identity(spec) if spec.source is ToolSource.MCP else None
         known = self._judged.get(key)
         if known is not None:
@@ -174,7 +174,13 @@ class Registry:
         return found if key is None else self._judged.put(key, found)
 
     def _schema_defects(self, spec: ToolSpec) -> tuple[Rejection, ...]:
-        return schema_defects(spec) or tuple(_compiling_defects(spec))
+        """Compiling costs. The version of an MCP tool is its catalog's hash: a verdict on its schema stays true."""
+        key = (spec.name, spec.version) if spec.source is ToolSource.MCP else None
+        known = self._compiled.get(key)
+        if known is not None:
+            return known
+        found = schema_defects(spec) or tuple(_compiling_defects(spec))
+        return found if key is None else self._compiled.put(key, found)
 
 
 def _compiling_defects(spec: ToolSpec) -> Iterator[Rejection]:

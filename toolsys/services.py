@@ -285,7 +285,7 @@ def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> frozen
 
 def start_run(
     *, tenant_id: str, session_id: UUID, manifest: Sequence[str] | None, deadline_seconds: float | None,
-    correlation_id: str, runtime: Runtime,
+    correlation_id: str, runtime: Runtime, call_budget: int | None = None,
 ) -> Run:  # fmt: skip
     """Begin one task. Raises: Problem (request.not_found, session.closed)."""
     seconds = min(deadline_seconds or DEFAULT_RUN_SECONDS, MAXIMUM_RUN_SECONDS)
@@ -298,6 +298,7 @@ def start_run(
         return Run.objects.create(
             tenant_id=tenant_id, session=session, manifest=None if manifest is None else list(manifest),
             deadline_at=runtime.clock.now() + timedelta(seconds=seconds), correlation_id=correlation_id,
+            budgets={} if call_budget is None else {"calls": call_budget},
         )  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """Each step of the pipeline as a small function: values in; a value, or `Refused`, out.
 
-No ORM, clock, randomness, settings or logging here. The order and the commits are `toolsys.pipeline`'s; the words
-are the specification's. Imported by the pipeline only.
+No ORM, clock, randomness, settings or logging here. The order and the commits are `toolsys.pipeline`'s.
 """
 
 from collections.abc import Sequence
@@ -62,7 +61,7 @@ def admit(case: Case) -> None:
     """Refuse what its run no longer allows: a problem before the step exists, a terminal row after.
 
     Raises: Problem (run.not_open, run.expired, session.closed);
-    Refused (tool.run_cancelled, tool.run_expired, tool.cancelled).
+    Refused (tool.run_cancelled, tool.run_expired, tool.cancelled, tool.budget_spent).
     """
     facts, step = case.facts, case.facts.step
     if facts.run.is_cancelled:
@@ -75,6 +74,8 @@ def admit(case: Case) -> None:
         raise Refused("tool.cancelled")
     if step is None and facts.session.is_closed:
         raise Problem("session.closed")
+    if case.row is None and facts.run.calls_left == 0:
+        raise Refused("tool.budget_spent", "the run has begun as many calls as its budget allows")
 
 
 @timed(1)

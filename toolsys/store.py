@@ -25,6 +25,8 @@ from toolsys.problems import Problem
 
 log = logging.getLogger("toolsys.store")
 STANDINGS_KEPT: Final = 4096
+# What a budget of calls counts.
+BEGUN: Final = frozenset({InvocationStatus.AUTHORIZED, InvocationStatus.WAITING_FOR_APPROVAL})
 SETTLE_PAUSE_SECONDS: Final = 0.1
 
 
@@ -210,6 +212,8 @@ class SqlStore:
             row["policy_decision_id"] = decision["id"]
             if case.decision.grant is not None and row["status"] == InvocationStatus.AUTHORIZED:
                 proposal["grant"] = case.decision.grant
+        if case.facts.run.calls_left is not None and row["status"] in BEGUN:
+            proposal["is_counted"] = True
         if approval is not None:
             proposal["approval"] = approval
         point = {"authorized": "intent", "waiting_for_approval": "hold"}.get(row["status"], "refusal")

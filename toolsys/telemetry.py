@@ -22,7 +22,10 @@ _BYTES: Final = tuple(float(4**power) for power in range(3, 12))
 
 CALLS: Final = Counter("tool_calls_total", "Calls by outcome.", [*_OF_TOOL, "outcome_status"])
 FAILURES: Final = Counter("tool_failures_total", "Calls that did not succeed.", [*_OF_TOOL, "reason_code"])
-SECONDS: Final = Histogram("tool_duration_seconds", "From the claim to the end of the result.", _OF_TOOL)
+SECONDS: Final = Histogram(
+    "tool_duration_seconds", "From the claim to the recorded result.", _OF_TOOL,
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)  # fmt: skip
 OUTPUT_BYTES: Final = Histogram("tool_output_bytes", "What a tool gave back, whole.", _OF_TOOL, buckets=_BYTES)
 TRUNCATIONS: Final = Counter("tool_truncations_total", "Results of which the model got an excerpt.", _OF_TOOL)
 UNCERTAIN: Final = Counter("tool_uncertain_total", "Calls of which nobody knows: each is a review.", _OF_TOOL)

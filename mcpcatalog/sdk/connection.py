@@ -43,7 +43,7 @@ from mcpcatalog.sdk.sending import send
 from mcpcatalog.sdk.stdio import Child
 from mcpcatalog.sdk.wire import TappedDispatcher
 from toolsys import spans
-from toolsys.departure import may_leave
+from toolsys.departure import MAY_SEND, may_leave
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +178,8 @@ class Connection:
 
     async def _own(self) -> None:
         CALL.set(self._record)
+        # A connection may be opened in a call's context and outlives the call: what it says itself asks for no lease.
+        MAY_SEND.set(None)
         self._opened_at = self._loop.time()
         with self._scope:
             self._scope.deadline = anyio.current_time() + self._timeouts.connect
@@ -339,8 +341,6 @@ class Connection:
             raise ServerUnreachable("the connection ended", effect="not_applied")
         if not may_leave():
             raise ServerUnreachable("the lease had passed", effect="not_applied")
-        if self.config.transport is Transport.STDIO:
-            record.was_sent = True  # a pipe does not tell how much of a line was read
         task = self._loop.create_task(send(session, request, seconds, record))
         self._sent.add(task)
         task.add_done_callback(self._answered)

@@ -33,9 +33,11 @@ from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
 from mcpcatalog.sdk.tokens import ClientCredentials
 from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport, Watch
+from toolsys.kept import Kept
 
 # How often a call that waits for room looks again.
 ROOM_SECONDS: Final = 0.05
+REVISIONS_KEPT: Final = 4_096
 
 
 class Key(NamedTuple):
@@ -81,7 +83,7 @@ class ConnectionPool:
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
         self._dialling: list[Transport] = []
         self._leaving: set[asyncio.Task[None]] = set()
-        self._revisions: dict[tuple[str, str, str], str] = {}
+        self._revisions: Kept[str] = Kept(REVISIONS_KEPT)
         # One token exchange at a time for each server, however many sessions ask.
         self._exchanges: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._is_closed = False
@@ -137,7 +139,7 @@ class ConnectionPool:
             if config.transport is Transport.STDIO:
                 await slots.enter_async_context(self._process_starts)
             await slots.enter_async_context(self._preparations)
-            hint = self._revisions.get(key[:3], config.negotiated_revision)
+            hint = self._revisions.get(key[:3]) or config.negotiated_revision
             login = self._login(config, resolve)
             connection = Connection(
                 config,
@@ -153,7 +155,7 @@ class ConnectionPool:
             except asyncio.CancelledError:  # only `close_all` cancels this task
                 connection.force_close()
                 raise
-        self._revisions[key[:3]] = connection.revision
+        self._revisions.put(key[:3], connection.revision)
         metrics.CONNECTIONS.labels(config.transport).inc()
         return connection
 

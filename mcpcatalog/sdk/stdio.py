@@ -6,6 +6,7 @@ children alive. A line that is no JSON-RPC message is noise and is dropped. Only
 
 import asyncio
 import os
+import select
 import shutil
 import signal
 import sys
@@ -20,16 +21,21 @@ from typing import Any, Final
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
+from mcpcatalog.remote import ServerUnreachable
 from mcpcatalog.sdk.launch import END_NOW
 from mcpcatalog.sdk.messages import admitted
+from mcpcatalog.sdk.record import CALL
+from toolsys.departure import may_leave
 
 LAUNCHER: Final = str(Path(__file__).with_name("launch.py"))
 SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 CHUNK_BYTES: Final = 65_536
 STDERR_CHUNKS: Final = 16
 GRACE_SECONDS: Final = 2.0
+# How long a pipe that is full is left alone before it is looked at again.
+FULL_SECONDS: Final = 0.01
 # Lines in a row that are no messages: some servers greet people on their standard output, none does so for ever.
 MAXIMUM_NOISE: Final = 10_000
 
@@ -102,17 +108,74 @@ async def _spawn(
 @asynccontextmanager
 async def _pumped(process: Process, child: Child, maximum_bytes: int) -> AsyncIterator[Any]:
     into_session, from_child = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    into_child, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    assert process.stdin is not None
+    outlet = Outlet(process.stdin)
     async with anyio.create_task_group() as pumps:
         pumps.start_soon(_read, process, child, into_session, maximum_bytes)
-        pumps.start_soon(_write, process, from_session)
         pumps.start_soon(_collect, process, child)
         try:
-            yield from_child, into_child
+            yield from_child, outlet
         finally:
-            for stream in (into_session, from_child, into_child, from_session):
+            for stream in (into_session, from_child):
                 stream.close()
             pumps.cancel_scope.cancel()
+
+
+class Outlet:
+    """The session's end of the child's standard input. It writes in the sender's own context: there is its lease.
+
+    A pump would write in a task of its own, which knows of no call, and some time after the sender was asked.
+    """
+
+    def __init__(self, pipe: asyncio.StreamWriter) -> None:
+        self._pipe = pipe
+        # Whoever has written waits until the kernel has it all: what comes next then leaves when it is written.
+        pipe.transport.set_write_buffer_limits(high=0)
+        self._turn = asyncio.Lock()
+        self._is_closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write one line, as soon as the pipe takes it. A request whose lease has passed by then is not written.
+
+        Raises: ServerUnreachable (`not_applied`); anyio.ClosedResourceError.
+        """
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        # A child that is gone is noticed by the reader; the session must not see the pipe's error.
+        async with self._turn:
+            if self._is_closed:
+                raise anyio.ClosedResourceError
+            with suppress(OSError):
+                await self._pipe.drain()
+                await self._has_room()
+                if isinstance(item.message, JSONRPCRequest):
+                    _depart()
+                self._pipe.write(line)
+                await self._pipe.drain()
+
+    async def _has_room(self) -> None:
+        """Wait for the kernel: a line that it does not take at once would leave later, whoever was frozen meanwhile."""
+        room = select.poll()
+        room.register(self._pipe.get_extra_info("pipe"), select.POLLOUT)
+        while not room.poll(0):  # noqa: ASYNC110 - the kernel sets no event
+            await asyncio.sleep(FULL_SECONDS)
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+
+    async def __aenter__(self) -> "Outlet":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _depart() -> None:
+    """The last question before a request's first byte. Raises: ServerUnreachable, where its lease has passed."""
+    if not may_leave():
+        raise ServerUnreachable("the lease had passed", effect="not_applied")
+    record = CALL.get()
+    if record is not None:
+        record.was_sent = True  # a pipe does not tell how much of a line was read
 
 
 async def _read(process: Process, child: Child, sink: Any, maximum_bytes: int) -> None:
@@ -147,16 +210,6 @@ async def _forward(line: bytes, sink: Any) -> bool:
         return False
     await sink.send(SessionMessage(message))
     return True
-
-
-async def _write(process: Process, source: Any) -> None:
-    assert process.stdin is not None
-    # A child that is gone is noticed by the reader; the session must not see the pipe's error.
-    with suppress(OSError, anyio.ClosedResourceError):
-        async for item in source:
-            line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            process.stdin.write(line.encode("utf-8") + b"\n")
-            await process.stdin.drain()
 
 
 async def _collect(process: Process, child: Child) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.conformance import __main__ as run
 from tests.conformance.scenarios import APPLY, OTHERS
+from tests.conformance.served import NOT_SERVED, SERVED
 from tests.spec.requirements import gate
 
 LISTING = (
@@ -17,7 +18,8 @@ LISTING = (
 def test_each_scenario_applies_or_has_its_reason() -> None:
     assert APPLY & OTHERS.keys() == set()
     assert len(APPLY) >= 10
-    assert all(len(reason) > 30 for reason in OTHERS.values())
+    assert SERVED.keys() & NOT_SERVED.keys() == set()
+    assert all(len(reason) > 30 for reason in (OTHERS | NOT_SERVED).values())
 
 
 def test_a_scenario_that_nobody_decided_about_is_a_failure() -> None:

@@ -63,7 +63,8 @@ class MemoryStore:
             is_tool_calling_enabled=db.is_tool_calling_enabled,
             run=RunFacts(run.id, run.status, run.deadline_at, run.deadline_at <= now,
                          run.cancel_requested_at is not None, run.manifest, run.delivered_trust, self._alarms(run.id),
-                         self._previous_step(run.id, call.step.number)),
+                         self._previous_step(run.id, call.step.number),
+                         None if run.call_budget is None else max(run.call_budget - run.calls_begun, 0)),
             session=db.session, agent=db.agent, principal=db.principal, key=db.key,
             step=StepFacts(step.id, step.body_hash, step.origin_trust, step.parallel_group) if step else None,
             invocation=self._invocation(row, now) if row else None,
@@ -132,6 +133,9 @@ class MemoryStore:
         db, call, run = self.tables, case.call, self.tables.runs[case.call.run_id]
         if run.cancel_requested_at is not None and status in {AUTHORIZED, WAITING}:
             return "stale"
+        is_counted = run.call_budget is not None and status in {AUTHORIZED, WAITING}
+        if is_counted and run.calls_begun >= (run.call_budget or 0):
+            return "stale"
         grant = case.decision.grant if case.decision is not None and status is AUTHORIZED else None
         if not db.may_use(grant):
             return "stale"
@@ -143,6 +147,7 @@ class MemoryStore:
         if db.find(run.id, step.number, call.call_id) is not None or row.idempotency_key in taken:
             return "duplicate"
         db.calls[row.id] = row
+        run.calls_begun += is_counted
         db.use(grant, row)
         db.emit(row, "tool.call.proposed", f"proposed:{row.id}")
         if case.decision is not None:
@@ -266,7 +271,7 @@ class MemoryStore:
         row.status, row.claimed_by, row.claim_epoch = RUNNING, self.worker, row.claim_epoch + 1
         row.lease_expires_at = now + timedelta(seconds=self.limits.lease_seconds)
         row.operation_deadline = min(case.facts.run.deadline_at, now + timedelta(seconds=row.timeout_seconds))
-        row.authz_epoch = case.facts.authz_epoch
+        row.authz_epoch, row.dispatch_after = case.facts.authz_epoch, None
         if not case.is_recorded:
             assert case.decision is not None
             self.tables.decisions.append((row.id, case.decision.verdict))

@@ -42,6 +42,8 @@ class RunRow:
     manifest: tuple[str, ...] | None = None
     delivered_trust: TrustLevel = TrustLevel.PLATFORM
     evidence_restarts: int = 0
+    call_budget: int | None = None
+    calls_begun: int = 0
     failure_reason_code: str = ""
 
 
@@ -92,6 +94,9 @@ class CallRow:
     identical_count: int = 1
     evidence: str | None = None
     is_unrecorded: bool = False
+
+    def is_due(self, now: datetime) -> bool:
+        return self.dispatch_after is None or self.dispatch_after <= now
 
     def has_live_lease(self, now: datetime) -> bool:
         return (
@@ -237,11 +242,13 @@ class Tables:
 
     def sweep(self, grace_seconds: float) -> list[Due]:
         now, grace = self.clock.now(), timedelta(seconds=grace_seconds)
-        found = [
-            Due("lease", row.id)
-            for row in self.calls.values()
-            if row.status is InvocationStatus.RUNNING and not row.has_live_lease(now) and row.suspended_kind is None
-        ]
+        found = []
+        for row in self.calls.values():
+            is_lost = row.status is InvocationStatus.RUNNING and not row.has_live_lease(now)
+            if is_lost and row.suspended_kind is None and row.is_due(now) and row.lease_expires_at is not None:
+                wait = min(60.0, max(grace_seconds, (now - row.lease_expires_at).total_seconds() / 8))
+                row.dispatch_after = now + timedelta(seconds=wait)
+                found.append(Due("lease", row.id))
         for row in self.calls.values():
             if row.dispatch_after is not None and row.dispatch_after <= now and self._is_waiting(row, now):
                 wait = min(60.0, max(grace_seconds, (now - row.created_at).total_seconds() / 2))

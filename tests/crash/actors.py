@@ -102,18 +102,19 @@ def _schedule(order: dict[str, Any]) -> None:
 
 
 def _found(order: dict[str, Any]) -> None:
-    """Make the tenants of the lane's next cells, and one approver."""
+    """Make the tenants of the lane's next cells, and two approvers."""
     from django.contrib.auth import get_user_model
 
     from tests.factories import make_tenancy
     from toolsys import provisioning
     from toolsys.domain.states import Role as MemberRole
 
-    user, _ = get_user_model().objects.get_or_create(username="approver")
+    people = [get_user_model().objects.get_or_create(username=name)[0] for name in ("approver", "second approver")]
     made = []
     for _number in range(order["count"]):
         tenancy = make_tenancy("crash")
-        provisioning.add_member(tenancy.id, user, MemberRole.EXPERT_APPROVER)
+        for person in people:
+            provisioning.add_member(tenancy.id, person, MemberRole.EXPERT_APPROVER)
         made.append({"tenant": tenancy.id, "key": str(tenancy.key.id), "session": str(tenancy.session.id)})
     _answer(order, made)
 
@@ -157,7 +158,7 @@ def _decide(order: dict[str, Any]) -> None:
 
     approvals.decide(
         tenant_id=order["tenant"], request_id=UUID(order["request"]), digest=order["digest"], note="as the cell says",
-        user=get_user_model().objects.get(username="approver"), is_approval=order["approve"],
+        user=get_user_model().objects.get(username=order.get("who", "approver")), is_approval=order["approve"],
         is_reauthenticated=True,
     )  # fmt: skip
     _answer(order, {"decided": True})

@@ -7,11 +7,14 @@ from typing import Any, Final
 from tests.crash import invariants
 from tests.crash.expected import PHASES, Class, Kill, Outcome, Phase, concludes, expected, expected_after
 from tests.crash.lane import Finished, Lane, Stuck
+from tests.crash.leftovers import Leftovers
 from tests.crash.points import POINTS, CrashPoint, Role, Scenario
-from tests.crash.tools import ABSENT, tool_name
+from tests.crash.tools import ABSENT, grant_digest, tool_name
 
 SETTLE_SECONDS: Final = 0.05
-HELD: Final = frozenset({Scenario.HELD, Scenario.REJECTED, Scenario.EXPIRED, Scenario.WITHDRAWN})
+HELD: Final = frozenset({
+    Scenario.HELD, Scenario.REJECTED, Scenario.EXPIRED, Scenario.WITHDRAWN, Scenario.VOTED,
+})  # fmt: skip
 ROW: Final = """SELECT id, status, reason_code, claim_epoch, effect_sent_at, idempotency_key, run_id, completed_at,
     artifact_id, lease_expires_at, lease_expires_at > clock_timestamp() AS is_lease_live
     FROM tool_invocations WHERE tenant_id = %s AND call_index = %s"""
@@ -34,6 +37,17 @@ ABANDONED: Final = (
     "UPDATE tool_invocations SET dispatch_after = NULL WHERE tenant_id = %s AND completed_at IS NULL",
     "UPDATE run_steps SET completed_at = clock_timestamp() WHERE tenant_id = %s AND completed_at IS NULL",
 )
+TWO_SEATS: Final = """UPDATE approval_requests SET seats = '["expert", "expert"]' WHERE tenant_id = %s"""
+VOTES: Final = "SELECT count(*) AS n FROM approval_votes WHERE tenant_id = %s"
+# Drawn from no call of this tenant: what it was drawn from plays no part here, and foreign keys are not looked at.
+GRANT: Final = """INSERT INTO standing_grants (id, tenant_id, created_at, request_id, agent_id, tool_name, tool_digest,
+        seats, origin_trust, conditions, maximum_uses, uses, expires_at, note, proposed_by_id, confirmations,
+        activated_at)
+    SELECT gen_random_uuid(), s.tenant_id, now(), gen_random_uuid(), s.agent_id, %s, %s, '["expert"]',
+        'external_untrusted', '[{"pointer": "/mode", "operator": "eq", "value": "answer"}]', 1, 0,
+        now() + interval '1 hour', 'of the cell', u.id,
+        jsonb_build_array(jsonb_build_object('user', u.id, 'seat', 'expert')), now()
+    FROM agent_sessions s CROSS JOIN auth_user u WHERE s.tenant_id = %s AND u.username = 'approver'"""
 OUT_OF_TIME: Final = "UPDATE approval_requests SET expires_at = clock_timestamp() WHERE tenant_id = %s"
 
 
@@ -72,7 +86,8 @@ class Cell:
 
     @property
     def tool(self) -> str:
-        return tool_name(self.kind, held=self.is_held, grouped=self.first.scenario is Scenario.GROUP)
+        is_held = self.is_held or self.first.scenario is Scenario.GRANTED
+        return tool_name(self.kind, held=is_held, grouped=self.first.scenario is Scenario.GROUP)
 
     def calls(self) -> list[tuple[str, Any]]:
         """Return the step's calls; the one under test is the last."""
@@ -80,7 +95,8 @@ class Cell:
             Scenario.SLOW: "hang_once", Scenario.RESET: "reset_once", Scenario.REFUSED: "no such mode",
             Scenario.LOGIN: "refuse_once",
         }  # fmt: skip
-        is_large = any(POINTS[crash.point].scenario is Scenario.LARGE for crash in self.crashes)
+        large = {Scenario.LARGE, Scenario.ORPHANED}
+        is_large = any(POINTS[crash.point].scenario in large for crash in self.crashes)
         tested = (self.tool, {"mode": modes.get(self.first.scenario, "answer"), "large": is_large})
         echo = ("demo.echo", {"text": "first"})
         before = {Scenario.NEXT: echo, Scenario.GROUP: echo, Scenario.SECOND: ("demo.echo", {"no such": "field"})}
@@ -111,6 +127,7 @@ class Play:
         self.tenant = self.who["tenant"]
         self.run_id = ""
         self.kills: list[invariants.AtKill] = []
+        self.leftovers: Leftovers | None = None
 
     def run(self) -> Result:
         begun = time.monotonic()
@@ -121,6 +138,8 @@ class Play:
             self._decide()
             self._interfere()
             self._crash_workers()
+            if self.cell.first.scenario is Scenario.ORPHANED:
+                self._collect()
             result.faults = self._compare()
         except Stuck as stuck:
             result.faults = [str(stuck), f"the row: {self.row()}"]
@@ -163,15 +182,22 @@ class Play:
         if first.scenario is Scenario.DRAINED:
             self._close(POINTS["after_prepare"])
             self._close(POINTS["at_drain"])
-        if first.scenario is not Scenario.SLOW:
+        if first.scenario not in {Scenario.SLOW, Scenario.ORPHANED}:
             self._close(first)
         if first.role.victim is not Role.WORKER:
             self._close_next(1)  # the worker lives and goes on at once
 
+    def _give_grant(self) -> None:
+        self.lane.execute("SET session_replication_role = replica")
+        self.lane.execute(GRANT, self.cell.tool, grant_digest(self.cell.kind), self.tenant)
+        self.lane.execute("SET session_replication_role = origin")
+
     def _propose(self) -> None:
         """Submit the step. A client that died without an answer submits again only if nothing can be there."""
-        answer = self._submit()
         first = self.cell.first
+        if first.scenario is Scenario.GRANTED:
+            self._give_grant()
+        answer = self._submit()
         if first.scenario is Scenario.UNRUNG:
             self._reach(POINTS["after_intent"])
             self.lane.kill(Role.CLIENT, Kill.GROUP)
@@ -207,12 +233,16 @@ class Play:
             self._vote()
 
     def _vote(self) -> None:
+        if self.cell.first.scenario is Scenario.VOTED:
+            self.lane.execute(TWO_SEATS, self.tenant)
         request = self._decision()
         answer = self.lane.start("decide", Role.APPROVER, **request)
         if self.cell.first.role is Role.APPROVER:
             self._crash(0)
-            if self.cell.first.name == "decision_uncommitted":
+            if self.cell.first.name in {"decision_uncommitted", "vote_uncommitted"}:
                 self.lane.ask("decide", Role.APPROVER, **request)
+            if self.cell.first.scenario is Scenario.VOTED:
+                self.lane.ask("decide", Role.APPROVER, **request, who="second approver")
         else:
             self.lane.answer(answer, "the decision")
 
@@ -220,7 +250,7 @@ class Play:
         (request,) = self.lane.rows("SELECT id, digest FROM approval_requests WHERE tenant_id = %s", self.tenant)
         return {
             "tenant": self.tenant, "request": str(request["id"]), "digest": request["digest"],
-            "approve": self.cell.first.scenario is Scenario.HELD,
+            "approve": self.cell.first.scenario in {Scenario.HELD, Scenario.VOTED},
         }  # fmt: skip
 
     def _interfere(self) -> None:
@@ -256,6 +286,14 @@ class Play:
         if self.cell.first.name != "at_drain":
             self.lane.open_gate(POINTS["at_drain"])
             self.lane.open_gate(POINTS["after_prepare"])
+
+    def _collect(self) -> None:
+        """Kill the scheduler while it collects what a lost attempt has left beside the call's own artifact."""
+        self.lane.until(lambda: (row := self.row()) is not None and row["completed_at"] is not None, "a terminal row")
+        self._close(self.cell.first)
+        self.leftovers = Leftovers.beside_the_artifact_of(self.lane, self.tenant)
+        self._crash(0)
+        self.lane.until(self.leftovers.are_gone, "the end of what was left")
 
     def _crash_workers(self) -> None:
         done = 0 if self.cell.first.role.victim is Role.WORKER else 1
@@ -325,6 +363,9 @@ class Play:
         faults = [] if found == wanted else [f"expected {wanted}, found {found}"]
         faults += invariants.of_call(lane, self.tenant, row, lines, self.cell.kind, self.kills)
         faults += self._submit_again(row, len(lines))
+        faults += self.leftovers.faults() if self.leftovers is not None else []
+        if self.cell.first.scenario is Scenario.VOTED and lane.rows(VOTES, self.tenant) != [{"n": 2}]:
+            faults.append(f"two people voted, and there are {lane.rows(VOTES, self.tenant)} votes")
         lane.finished[self.tenant] = Finished(len(lines), len(self.cell.calls()))
         faults += invariants.of_tenant(lane, self.tenant, calls=len(self.cell.calls()))
         complaints = lane.complaints()

@@ -33,6 +33,9 @@ UNADOPTED: Final = """SELECT i.id FROM tool_invocations i WHERE i.tenant_id = %s
 UNKEPT: Final = """SELECT i.id FROM tool_invocations i WHERE i.tenant_id = %s AND i.status = 'succeeded'
     AND NOT EXISTS (SELECT 1 FROM invocation_payloads y
         WHERE y.tenant_id = i.tenant_id AND y.invocation_id = i.id AND y.kind = 'result')"""
+UNCOUNTED: Final = """SELECT g.id FROM standing_grants g WHERE g.tenant_id = %s AND g.uses <> (
+    SELECT count(*) FROM grant_uses u JOIN tool_invocations i ON i.tenant_id = u.tenant_id AND i.id = u.invocation_id
+    WHERE u.tenant_id = g.tenant_id AND u.grant_id = g.id)"""
 UNENDED: Final = "SELECT s.id FROM run_steps s WHERE s.tenant_id = %s AND s.completed_at IS NULL"
 WAITING: Final = "SELECT r.id FROM runs r WHERE r.tenant_id = %s AND r.status = 'waiting_for_approval'"
 
@@ -96,6 +99,7 @@ def of_tenant(lane: Lane, tenant: str, *, calls: int) -> list[str]:
         "a call has ended, and its approval could be used again": (UNSPENT, ()),
         "an artifact is referred to and not adopted": (UNADOPTED, ()),
         "a success has no stored result": (UNKEPT, ()),
+        "a grant counts other uses than its calls": (UNCOUNTED, ()),
         "a step has not ended": (UNENDED, ()),
         "a run waits for a person who has decided": (WAITING, ()),
     }

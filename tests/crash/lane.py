@@ -50,11 +50,12 @@ class Lane:
     def __init__(
         self, name: str, folder: Path, fork: Callable[[dict[str, Any]], int],
         effects: Callable[[str], list[dict[str, Any]]], port: int, timing: Timed, *, redis: str,
-        address: str,
+        address: str, files: Path,
     ) -> None:  # fmt: skip
         self.name = name
         self.effects = effects
         self.timing = timing
+        self.files = files
         self.gates = folder / "gates"
         self._answers = folder / "answers"
         self._fork = fork

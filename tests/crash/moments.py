@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from approvals import services as approvals
 from config import wiring
 from config.management.commands import worker as worker_command
 from tests.crash.points import Role
@@ -138,6 +139,19 @@ def _decisions(probe: PausingProbe) -> None:
         return found
 
     put(decisions, "record_decision", told)
+    keep, decide = approvals._keep, approvals.decide
+
+    def told_vote(request: Any, *rest: Any, **named: Any) -> None:
+        keep(request, *rest, **named)
+        probe.reached("vote_uncommitted", request.tenant_id)
+
+    def told_decide(**named: Any) -> Any:
+        found = decide(**named)
+        probe.reached("vote_committed", named["tenant_id"])
+        return found
+
+    put(approvals, "_keep", told_vote)
+    put(approvals, "decide", told_decide)
 
 
 def put(owner: Any, name: str, value: Any) -> None:

@@ -50,6 +50,9 @@ class Scenario(StrEnum):
     UNRUNG = "unrung"  # the ring was lost with the client: only a sweep finds the call
     GROUP = "group"  # the second call of a parallel group; only reads may join one
     DRAINED = "drained"  # the worker is told to stop between claim and watermark
+    VOTED = "voted"  # two people must approve; the first vote decides nothing
+    GRANTED = "granted"  # a standing grant, good for one use, stands in for people
+    ORPHANED = "orphaned"  # a lost attempt has left a row and bytes in storage; the call itself has ended
     LOGIN = "login"  # the world refuses the login, once, and does nothing; it is renewed and the call given back
 
 
@@ -74,7 +77,10 @@ class CrashPoint:
 # Whose result the audit's rule holds; who may join a group; who may try again after a login was refused.
 _WRITES: Final = (Class.IDEMPOTENT, Class.CONDITIONAL, Class.ONCE)
 _REPEATABLE: Final = (Class.READ, Class.IDEMPOTENT, Class.CONDITIONAL)
-CLASSES: Final = {Scenario.UNSTORED: _WRITES, Scenario.GROUP: (Class.READ,), Scenario.LOGIN: _REPEATABLE}
+CLASSES: Final = {
+    Scenario.UNSTORED: _WRITES, Scenario.GROUP: (Class.READ,), Scenario.LOGIN: _REPEATABLE,
+    Scenario.ORPHANED: (Class.READ,),
+}  # fmt: skip
 
 
 def _store(name: str, role: Role = Role.WORKER, scenario: Scenario = Scenario.PLAIN, moment: str = "") -> CrashPoint:
@@ -96,10 +102,14 @@ _CLIENT: Final = (
     _told("cancel_rung", Scenario.WITHDRAWN, Role.CLIENT, "after_ring"),
     _store("before_hold", Role.CLIENT, Scenario.HELD),
     _store("after_hold", Role.CLIENT, Scenario.HELD),
+    _store("before_grant_use", Role.CLIENT, Scenario.GRANTED, "before_intent"),
+    _store("after_grant_use", Role.CLIENT, Scenario.GRANTED, "after_intent"),
     _store("before_refusal", Role.CLIENT, Scenario.REFUSED),
     _store("after_refusal", Role.CLIENT, Scenario.REFUSED),
 )
 _APPROVER: Final = (
+    _told("vote_uncommitted", Scenario.VOTED, Role.APPROVER),
+    _told("vote_committed", Scenario.VOTED, Role.APPROVER),
     _told("decision_uncommitted", Scenario.HELD, Role.APPROVER),
     _told("decision_committed", Scenario.HELD, Role.APPROVER, "before_ring"),
     _told("decision_rung", Scenario.HELD, Role.APPROVER, "after_ring"),
@@ -172,6 +182,10 @@ _SCHEDULER: Final = (
     CrashPoint("before_sweep", Role.SCHEDULER, "before_sweep", Match.ANY, Scenario.UNRUNG),
     _told("during_sweep", Scenario.UNRUNG, Role.SCHEDULER),
     _told("after_sweep", Scenario.UNRUNG, Role.SCHEDULER),
+    _told("before_orphan_rows", Scenario.ORPHANED, Role.SCHEDULER),
+    _told("after_orphan_rows", Scenario.ORPHANED, Role.SCHEDULER),
+    _told("before_blob_delete", Scenario.ORPHANED, Role.SCHEDULER),
+    _told("after_blob_delete", Scenario.ORPHANED, Role.SCHEDULER),
 )
 
 GROUPS: Final = {

@@ -95,6 +95,7 @@ class Timing:
     def environment(self) -> dict[str, str]:
         return {
             "TOOLSYS_LEASE_SECONDS": str(self.lease_seconds), "TOOLSYS_SWEEP_SECONDS": str(self.sweep_seconds),
+            "TOOLSYS_ORPHAN_SWEEP_SECONDS": "2",
             "TOOLSYS_WORKER_THREADS": "2", "TOOLSYS_DEMO": "1", "TOOLSYS_DEMO_EFFECTS_URL": "",
             "LOG_LEVEL": "WARNING",
         }  # fmt: skip
@@ -119,6 +120,7 @@ def lanes(
                 opened.append(Lane(
                     name, folder / name, nursery.fork, log.of, port, timing,
                     redis=_queue(environment["REDIS_URL"], number), address=superuser(environment, name),
+                    files=Path(environment["TOOLSYS_DATA_DIR"]) / "artifacts",
                 ))  # fmt: skip
             yield opened
         finally:

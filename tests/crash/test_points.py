@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.architecture.source import ROOMS, ROOT, modules
 from tests.crash.expected import CLAIMED, ENDINGS, PHASES, TABLE, Class, Kill
-from tests.crash.points import CONCLUDING, POINTS, SECOND_POINTS, Match
+from tests.crash.points import CONCLUDING, POINTS, SECOND_POINTS, Match, Scenario
 
 STORE = (ROOT / "toolsys" / "store.py").read_text()
 SQL = "".join(path.read_text() for path in sorted((ROOT / "toolsys" / "sql").glob("*.sql")))
@@ -16,8 +16,6 @@ ELSEWHERE = {
     "toolsys_renew": ("before_renew", "after_renew"),
     "toolsys_commit_decision": ("decision_uncommitted", "before_ring"),
 }
-# A moment of no call: the collector of orphans has tests of its own.
-NO_CALL = {"before_blob_delete"}
 
 
 def commit_points(source: str) -> set[str]:
@@ -102,10 +100,33 @@ def test_the_store_speaks_to_the_database_past_the_probe_only_to_read() -> None:
     assert statements.count("statement") == 1, "the one call that the probe stands around"
 
 
+def test_a_vote_is_written_in_one_place_which_has_crash_points_of_its_own() -> None:
+    """A vote that decides is killed around its decision, one that decides nothing around itself."""
+    source = (ROOT / "approvals" / "services.py").read_text()
+    writers = [
+        function.name
+        for function in ast.parse(source).body
+        if isinstance(function, ast.FunctionDef) and "ApprovalVote.objects.create" in ast.unparse(function)
+    ]
+    assert writers == ["_keep"]
+    assert {"vote_uncommitted", "vote_committed"} <= {point.moment for point in POINTS.values()}
+
+
+def test_a_grant_is_used_by_the_intent_only() -> None:
+    """Its crash points are the intent's, passed with a grant in hand."""
+    users = re.findall(
+        r"FUNCTION (toolsys_commit_\w+)(?=(?:(?!CREATE OR REPLACE).)*toolsys_use_grant\()", SQL, re.DOTALL
+    )
+    assert users == ["toolsys_commit_proposal"]
+    assert {point.moment for point in POINTS.values() if point.scenario is Scenario.GRANTED} == {
+        "before_intent", "after_intent"
+    }  # fmt: skip
+
+
 def test_every_other_moment_that_the_product_reports_is_a_crash_point() -> None:
     reported = {found for path in modules(*ROOMS) for found in re.findall(r'probe\.reached\("(\w+)"', path.read_text())}
     assert {"before_blob", "after_blob", "after_artifact"} <= reported
-    assert reported - {point.moment for point in POINTS.values()} == NO_CALL
+    assert reported - {point.moment for point in POINTS.values()} == set()
 
 
 def test_every_point_has_its_expectation_and_no_other() -> None:

@@ -15,6 +15,7 @@ from uuid import UUID
 from tests.crash.expected import Class
 from tests.crash.points import Role
 from toolsys.builtin.base import builtin_spec, failed, succeeded
+from toolsys.domain.binding import tool_digest
 from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.results import ToolFailureKind, ToolResult
 from toolsys.domain.spec import IdempotencyClass, JsonObject, RiskLevel, SideEffectClass, ToolSpec
@@ -99,6 +100,12 @@ class CrashTool:
 
     async def _reach(self, moment: str, context: ToolExecutionContext) -> None:
         await asyncio.to_thread(self._probe.reached, moment, context.tenant_id)
+
+
+def grant_digest(kind: Class) -> str:
+    """Return what a standing grant of the held twin is bound to."""
+    spec = _spec(kind, held=True)
+    return tool_digest(spec.name, spec.version, spec.classification, CrashTool.binding)
 
 
 def crash_tools(world: World, probe: Probe) -> list[Tool]:

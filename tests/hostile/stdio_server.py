@@ -47,7 +47,7 @@ def well(identifier: Any) -> None:
 
 
 def with_grandchild(identifier: Any) -> None:
-    """Its own child keeps the pipe open after it is gone."""
+    """Its own child would keep the pipe open after it is gone: the keeper ends both."""
     subprocess.Popen(["sleep", "60"])
     leave()
 

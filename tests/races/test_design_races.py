@@ -28,7 +28,7 @@ from toolsys.domain.results import TextPart, ToolFailureKind, ToolResult
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import OutcomeStatus
 from toolsys.kept import Kept
-from toolsys.models import Agent, PlatformState, Resolution, Tenant, WorkerProof
+from toolsys.models import Agent, ApiKey, PlatformState, Principal, Resolution, Tenant, WorkerProof
 from toolsys.ports import NotAvailable, Runtime
 from toolsys.store import SqlStore
 from toolsys.tenancy import tenant_transaction
@@ -57,17 +57,58 @@ def repeatable_write(tenancy: Tenancy, tool: Scripted) -> Disposition:
 # -- the epoch is read before the facts
 
 
+def disable_agent(tenancy: Tenancy) -> None:
+    Agent.objects.filter(pk=tenancy.agent.pk).update(is_enabled=False)
+
+
+def take_tool_from_agent(tenancy: Tenancy) -> None:
+    Agent.objects.filter(pk=tenancy.agent.pk).update(enabled_tools=["demo.echo"])
+
+
+def take_scopes_of_principal(tenancy: Tenancy) -> None:
+    Principal.objects.filter(pk=tenancy.session.principal_id).update(scopes=[])
+
+
+def take_scopes_of_key(tenancy: Tenancy) -> None:
+    ApiKey.objects.filter(pk=tenancy.key.pk).update(scopes=[])
+
+
+def revoke_key(tenancy: Tenancy) -> None:
+    ApiKey.objects.filter(pk=tenancy.key.pk).update(revoked_at=database.now())
+
+
+def expire_key(tenancy: Tenancy) -> None:
+    ApiKey.objects.filter(pk=tenancy.key.pk).update(expires_at=database.now())
+
+
+def switch_tenant_off(tenancy: Tenancy) -> None:
+    of_tenant(tenancy, is_enabled=False)
+
+
+def switch_tool_calling_off(tenancy: Tenancy) -> None:
+    of_tenant(tenancy, is_tool_calling_enabled=False)
+
+
+CHANGES: dict[Callable[[Tenancy], None], str] = {
+    disable_agent: "policy.agent.not_enabled", take_tool_from_agent: "policy.agent.not_enabled",
+    take_scopes_of_principal: "policy.scope.missing", take_scopes_of_key: "policy.scope.missing",
+    revoke_key: "policy.scope.missing", expire_key: "policy.scope.missing", switch_tenant_off: "policy.switch.off",
+    switch_tool_calling_off: "policy.feature.disabled",
+}  # fmt: skip
+
+
 @gate("race.design")
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_who_acts_changed_while_the_facts_were_read(
-    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch, moment: str
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch, moment: str, change: Callable[[Tenancy], None]
 ) -> None:
     """Facts carry the epoch that they were read under, or an older one: the fence then sends the call back."""
     real, left = database.call, [1]
 
     def disable() -> None:
         with tenant_transaction(acme.id):
-            Agent.objects.filter(pk=acme.agent.pk).update(is_enabled=False)
+            change(acme)
 
     def interposed(statement: str, parameters: Any, **options: Any) -> Any:
         is_first = "toolsys_standing" in statement and bool(left)
@@ -87,7 +128,7 @@ def test_who_acts_changed_while_the_facts_were_read(
     fresh = replace(worker, store=replace(store, standings=Kept(8)))
     monkeypatch.setattr(database, "call", interposed)
     (ended,) = acme.work(tool.installed_in(fresh), held)
-    assert (ended.outcome_status, ended.reason_code) == (OutcomeStatus.DENIED, "policy.agent.not_enabled")
+    assert (ended.outcome_status, ended.reason_code) == (OutcomeStatus.DENIED, CHANGES[change])
     assert (left, tool.sent, row_of(acme, held).effect_sent_at) == ([], [], None)
 
 

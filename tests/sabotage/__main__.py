@@ -49,6 +49,9 @@ def sees_all_pass(defects: Sequence[Defect], lane: Lane) -> bool:
     tests = sorted({test for defect in defects for test in defect.tests})
     # Each of them once: what all defects together name takes many times what one does.
     report = lane.run(tests, seconds=WHOLE_SECONDS)
+    if others := [test for test, state in report.found.items() if state != PASSED]:
+        # Tests of real servers may run out of time on a busy machine: what does not hold fails alone, too.
+        report = lane.run(others, seconds=WHOLE_SECONDS)
     if not report.all(PASSED):
         print(f"FAIL without any defect: {_told(report, PASSED)}")
         return False

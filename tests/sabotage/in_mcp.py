@@ -105,4 +105,36 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         'elif server.auth_scheme is AuthScheme.HEADER and name.lower() == "authorization":', "elif False:",
         "tests/unit/test_mcp_validators.py::test_each_rule_names_its_field",
     ),
+    defect(
+        "what people said is forgotten", "the next pin knows what people say of a server", "mcpcatalog/offers.py",
+        "return self.config == config and self.config.overrides == config.overrides", "return True",
+        "tests/integration/test_mcp_catalog.py"
+        "::test_what_is_said_of_a_server_shows_in_the_next_pin_of_a_process_that_knows_it",
+    ),
+    defect(
+        "another tenant's words pinned", "one tenant's spelling of a tool is never another's", "toolsys/pins.py",
+        "if known is not None and known.is_of(spec):", "if known is not None:",
+        "tests/unit/test_pins.py::test_another_tenants_spelling_of_a_declaration_is_not_pinned_for_this_one",
+    ),
+    defect(
+        "client's secret said back", "what a token endpoint was shown is taken out of answers", SDK + "tokens.py",
+        "return (*self._tokens, *self._client)", "return self._tokens",
+        "tests/integration/mcp/test_secrets.py::test_no_secret_of_an_http_server_is_left_anywhere",
+    ),
+    defect(
+        "burst past the bound", "a burst opens no more connections than a worker may hold", SDK + "pool.py",
+        "if len(counted) + dialled < limit:", "if len(counted) < limit:",
+        "tests/integration/mcp/test_pool.py::test_a_call_waits_for_room_and_a_burst_opens_no_more_than_there_is",
+    ),
+    defect(
+        "a tenant takes every thread", "slow servers of one tenant leave threads to the others", "mcpcatalog/turns.py",
+        "if self._taken[tenant_id] >= self._limit:", "if False:",
+        "tests/unit/test_mcp_turns.py::test_slow_servers_of_one_tenant_leave_threads_to_the_others",
+    ),
+    defect(
+        "refused calls uncounted", "each call is counted once, as it ended", "toolsys/store.py",
+        'telemetry.settled(case, written.outcome_status, row["reason_code"], None)', "pass",
+        "tests/integration/test_telemetry.py"
+        "::test_a_refused_call_is_counted_and_what_no_session_offers_is_no_label",
+    ),
 )  # fmt: skip

@@ -51,8 +51,8 @@ SQL_DEFECTS: Final = (
     ),
     _commit(
         "claim makes a row young", "a claim keeps the row's database epoch",
-        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,\n",
-        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,\n"
+        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch, dispatch_after = NULL,\n",
+        "started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch, dispatch_after = NULL,\n"
         "        database_epoch = (SELECT database_epoch FROM platform_state),\n",
         CLAIM + "test_a_claim_does_not_make_a_row_of_an_older_database_younger",
     ),

@@ -29,6 +29,19 @@ def test_the_hash_of_a_pin_is_that_of_its_canonical_form_however_often_it_was_wr
 
 
 @gate("registry.pinned")
+def test_another_tenants_spelling_of_a_declaration_is_not_pinned_for_this_one() -> None:
+    """Both have one canonical form, and so one version; a model that answers in one would not match the other."""
+    theirs, ours = (
+        remote("a", description=word, input_schema={"type": "object", "properties": {"p": {"enum": [word]}}})
+        for word in ("cafe\u0301", "caf\u00e9")
+    )
+    writer = PinWriter()
+    found = [writer.pin([spec]) for spec in (theirs, ours)]
+    assert [pin.tools for pin in found] == [pin_of([theirs]).tools, pin_of([ours]).tools]
+    assert found[0].sha256 == found[1].sha256
+
+
+@gate("registry.pinned")
 def test_a_kept_part_is_only_that_of_the_same_spec() -> None:
     """Each field but those that the version speaks for: what a server declared."""
     declared = {"version", "description", "input_schema", "output_schema"}

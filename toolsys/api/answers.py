@@ -116,7 +116,8 @@ ANSWERS: Final[dict[str, Schema]] = {
     "StepOrDryRun": {"anyOf": [{"$ref": "#/components/schemas/Step"}, {"$ref": "#/components/schemas/DryRun"}]},
     "Run": _object({
         "id": ID, "session_id": ID, "status": {"type": "string", "enum": [status.value for status in RunStatus]},
-        "manifest": {"type": ["array", "null"], "items": TEXT}, "deadline_at": TIME, "created_at": TIME,
+        "manifest": {"type": ["array", "null"], "items": TEXT}, "calls_left": {"type": ["integer", "null"]},
+        "deadline_at": TIME, "created_at": TIME,
         "ended_at": MAYBE_TIME, "correlation_id": TEXT, "failure_reason_code": MAYBE_TEXT,
         "pending_approval_count": {"type": "integer"},
     }),

@@ -35,22 +35,27 @@ class ApiKeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer tsk_...`"""
 
     def authenticate(self, request: Request) -> tuple[Caller, None]:
-        scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise NotAuthenticated
-        parts = keys.parse(token.strip())
-        rows: list[Any] = []
-        if parts is not None:
-            statement = "SELECT tenant_id, api_key_id FROM toolsys_find_api_key(%s, %s)"
-            rows = database.call(statement, (parts.prefix, parts.secret_sha256))
-        if not rows:
-            raise AuthenticationFailed
-        caller = Caller(*rows[0])
-        _note_use(caller)
-        return caller, None
+        return caller_of(request.META.get("HTTP_AUTHORIZATION", "")), None
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="toolsys"'
+
+
+def caller_of(authorization: str) -> Caller:
+    """Find who a header's key belongs to. Raises: NotAuthenticated, AuthenticationFailed."""
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise NotAuthenticated
+    parts = keys.parse(token.strip())
+    rows: list[Any] = []
+    if parts is not None:
+        statement = "SELECT tenant_id, api_key_id FROM toolsys_find_api_key(%s, %s)"
+        rows = database.call(statement, (parts.prefix, parts.secret_sha256))
+    if not rows:
+        raise AuthenticationFailed
+    caller = Caller(*rows[0])
+    _note_use(caller)
+    return caller
 
 
 def _note_use(caller: Caller) -> None:

@@ -47,10 +47,12 @@ class ApiView(APIView):
 
 
 def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
-    text = json.dumps(body, ensure_ascii=False, default=_plain, separators=(",", ":"))
-    return HttpResponse(
-        text.encode("utf-8", "replace"), content_type="application/json", status=status, headers=headers
-    )
+    text = as_json(body).encode("utf-8", "replace")
+    return HttpResponse(text, content_type="application/json", status=status, headers=headers)
+
+
+def as_json(body: Any) -> str:
+    return json.dumps(body, ensure_ascii=False, default=_plain, separators=(",", ":"))
 
 
 def _plain(value: Any) -> str:

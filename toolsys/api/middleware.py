@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 PREFIX: Final = "/v1/"
+MCP: Final = "/mcp"
 # Below the prefix, but read by people in a browser.
 PAGES: Final = ("/v1/docs", "/v1/openapi.json")
 _SANE: Final = re.compile(r"^[A-Za-z0-9_.:-]{1,64}\Z")
@@ -16,7 +17,11 @@ _SANE: Final = re.compile(r"^[A-Za-z0-9_.:-]{1,64}\Z")
 
 def is_call(request: HttpRequest) -> bool:
     """Tell a call of the API from a page."""
-    return request.path.startswith(PREFIX) and not request.path.startswith(PAGES)
+    return is_ours(request) and not request.path.startswith(PAGES)
+
+
+def is_ours(request: HttpRequest) -> bool:
+    return request.path.startswith(PREFIX) or request.path == MCP
 
 
 class RequestIdMiddleware:
@@ -24,7 +29,7 @@ class RequestIdMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if not request.path.startswith(PREFIX):
+        if not is_ours(request):
             return self.get_response(request)
         sent = request.META.get("HTTP_REQUEST_ID", "")
         identifier = sent if _SANE.match(sent) else uuid.uuid4().hex

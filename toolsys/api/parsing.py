@@ -57,6 +57,25 @@ def parse_step(request: HttpRequest) -> StepDocument:
     return StepDocument(value, hashed, found | _mark_strings(value))
 
 
+def parse_message(request: HttpRequest) -> tuple[Any, str | None]:
+    """Return one JSON-RPC message; where the arguments of its call have no canonical form, their hash beside it.
+
+    Raises: Problem, as `parse`.
+    """
+    raw = _read(request)
+    try:
+        return _strict(raw)[0], None
+    except Problem:
+        value = _tolerant(raw)
+        call = value.get("params") if isinstance(value, dict) else None
+        if not isinstance(call, dict) or _fits(call.get("arguments")):
+            raise
+        call["arguments"] = {}
+        if not _is_canonical(value):
+            raise
+        return value, idempotency.raw_arguments_hash(raw)
+
+
 def _strict(raw: bytes) -> tuple[Any, str]:
     try:
         value = canonical.parse_strict(raw)

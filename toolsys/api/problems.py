@@ -42,17 +42,22 @@ def handle(error: Exception, context: dict[str, Any]) -> HttpResponse:
     for connection in connections.all(initialized_only=True):
         if connection.in_atomic_block:
             connection.set_rollback(True)
+    return render(request, code_of(error, request), error.errors if isinstance(error, Problem) else ())
+
+
+def code_of(error: Exception, request: HttpRequest) -> str:
+    """Return the reason of whatever a view raised; what nobody expected is logged."""
     if isinstance(error, Problem):
-        return render(request, error.reason_code, error.errors)
+        return error.reason_code
     for kind, code in _CODES.items():
         if isinstance(error, kind):
-            return render(request, code)
+            return code
     # Only what another try may mend: a statement that the database refuses is a fault of ours.
     if isinstance(error, OperationalError | InterfaceError | redis.RedisError):
         log.error("a service did not answer", exc_info=error, extra=_logged(request))
-        return render(request, "server.unavailable")
+        return "server.unavailable"
     log.error("unexpected error", exc_info=error, extra=_logged(request))
-    return render(request, "server.internal")
+    return "server.internal"
 
 
 def _logged(request: HttpRequest) -> dict[str, str]:

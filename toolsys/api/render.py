@@ -53,7 +53,8 @@ def skill(view: SkillView) -> JsonObject:
 def run(row: Run, pending_approvals: int = 0) -> JsonObject:
     return {
         "id": row.id, "session_id": row.session_id, "status": row.status, "manifest": row.manifest,
-        "deadline_at": row.deadline_at, "created_at": row.created_at, "ended_at": row.ended_at,
+        "calls_left": row.calls_left, "deadline_at": row.deadline_at, "created_at": row.created_at,
+        "ended_at": row.ended_at,
         "correlation_id": row.correlation_id, "failure_reason_code": row.failure_reason_code or None,
         "pending_approval_count": pending_approvals,
     }  # fmt: skip

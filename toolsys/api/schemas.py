@@ -41,11 +41,16 @@ class SessionRequest(_Body):
     profile: Label | None = None
 
 
+class RunBudgets(_Body):
+    calls: int | None = Field(None, ge=1, le=1_000_000, strict=True, description="Calls that may begin; held ones too")
+
+
 class RunRequest(_Body):
     manifest: tuple[Glob, ...] | None = Field(
         None, max_length=256, description="Tools of this run; absent: the whole pin"
     )
     deadline_seconds: float | None = Field(None, gt=0, le=7 * 24 * 3600, strict=True)
+    budgets: RunBudgets = RunBudgets(calls=None)
     correlation_id: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")] = ""
 
 

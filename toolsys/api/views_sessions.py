@@ -49,6 +49,7 @@ class SessionRuns(ApiView):
         started = services.start_run(
             tenant_id=self.caller.tenant_id, session_id=session_id, manifest=body.manifest,
             deadline_seconds=body.deadline_seconds, correlation_id=body.correlation_id, runtime=self.house.runtime,
+            call_budget=body.budgets.calls,
         )  # fmt: skip
         return answer(render.run(started), 201, {"Location": f"/v1/runs/{started.id}"})
 

@@ -80,6 +80,8 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
+    """`calls_left`: how many more calls may begin; None where nobody set a budget."""
+
     id: UUID
     status: RunStatus
     deadline_at: datetime
@@ -89,6 +91,7 @@ class RunFacts:
     delivered_trust: TrustLevel
     alarms: tuple[Alarm, ...] = ()
     previous_step: int | None = None
+    calls_left: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from toolsys.models.credentials import Credential, CredentialVersion
 from toolsys.models.decisions import ApprovalRequest, GrantUse, PolicyDecision, StandingGrant
 from toolsys.models.destinations import EgressAllowance
 from toolsys.models.invocations import Artifact, Invocation, InvocationPayload, ToolEvent
+from toolsys.models.mcp_face import McpClientSession, McpProposal
 from toolsys.models.people import ApiKey, Membership, Principal
 from toolsys.models.resolutions import Resolution, UncertainResolution, WorkerProof
 from toolsys.models.skills import Skill
@@ -22,6 +23,8 @@ __all__ = [
     "GrantUse",
     "Invocation",
     "InvocationPayload",
+    "McpClientSession",
+    "McpProposal",
     "Membership",
     "PlatformState",
     "PolicyDecision",

@@ -68,12 +68,14 @@ class Run(TenantOwned):
     """One task inside a session. Written by `toolsys.services`; kept as evidence.
 
     `manifest` null means the whole pin; `delivered_trust` is the lowest trust that this run's outcomes have carried.
+    `budgets` is `{"calls": n}` or empty; `calls_begun` counts, where there is one, what was authorized or held.
     """
 
     session = tenant_key("toolsys.AgentSession")
     status = models.TextField(default=RunStatus.RUNNING, choices=[(s.value, s.value) for s in RunStatus])
     manifest = models.JSONField(null=True, blank=True)
     budgets = models.JSONField(default=dict)
+    calls_begun = models.IntegerField(db_default=0)
     deadline_at = models.DateTimeField()
     delivered_trust = models.TextField(default=TrustLevel.PLATFORM)
     correlation_id = models.TextField(blank=True)
@@ -85,6 +87,11 @@ class Run(TenantOwned):
     class Meta:
         db_table = "runs"
         indexes = [models.Index(fields=["tenant", "session", "-created_at"], name="run_by_session")]
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many more calls may begin; None without a budget."""
+        return max(self.budgets["calls"] - self.calls_begun, 0) if "calls" in self.budgets else None
 
     def __str__(self) -> str:
         return str(self.id)

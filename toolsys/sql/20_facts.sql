@@ -15,6 +15,7 @@ BEGIN
         'tool_calling', t.is_tool_calling_enabled,
         'run', jsonb_build_object('id', r.id, 'status', r.status, 'deadline_at', r.deadline_at,
             'expired', r.deadline_at <= clock_timestamp(), 'cancelled', r.cancel_requested_at IS NOT NULL,
+            'calls_left', CASE WHEN r.budgets ? 'calls' THEN greatest((r.budgets->>'calls')::int - r.calls_begun, 0) END,
             'manifest', r.manifest, 'delivered_trust', r.delivered_trust, 'session_id', r.session_id,
             -- What a breaker looks at, newest first. What is known not to have happened alarms no more.
             'alarms', (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]') FROM (

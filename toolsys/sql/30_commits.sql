@@ -26,13 +26,18 @@ BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     -- FOR SHARE: a cancellation that has returned is seen, one that comes later finds the row written here. What changes
     -- the run too takes its lock at once: two who share it could not both go on to change it.
-    IF p->'row'->>'status' = 'waiting_for_approval' OR p->'row'->>'reason_code' = 'tool.policy_denied' THEN
+    IF p->'row'->>'status' = 'waiting_for_approval' OR p->'row'->>'reason_code' = 'tool.policy_denied'
+        OR p ? 'is_counted' THEN
         SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR NO KEY UPDATE;
     ELSE
         SELECT * INTO v_run FROM runs WHERE tenant_id = p_tenant AND id = (p->>'run_id')::uuid FOR SHARE;
     END IF;
     IF v_run.cancel_requested_at IS NOT NULL AND p->'row'->>'status' IN ('authorized', 'waiting_for_approval') THEN
         RETURN jsonb_build_object('stale', 'cancelled');
+    END IF;
+    -- Under the run's lock: of two calls that each read one left, one begins.
+    IF p ? 'is_counted' AND v_run.calls_begun >= (v_run.budgets->>'calls')::int THEN
+        RETURN jsonb_build_object('stale', 'budget');
     END IF;
     -- A grant stands in for people: one use of it, together with the intent. Locked before anything is written, so that
     -- a use is not taken where the call turns out to be known.
@@ -63,6 +68,9 @@ BEGIN
     IF NOT FOUND THEN
         -- Somebody else wrote this call, and so this step, between our read and now.
         RETURN jsonb_build_object('duplicate', true);
+    END IF;
+    IF p ? 'is_counted' THEN
+        UPDATE runs SET calls_begun = calls_begun + 1 WHERE tenant_id = p_tenant AND id = v_run.id;
     END IF;
     IF p ? 'decision' THEN
         INSERT INTO policy_decisions SELECT * FROM jsonb_populate_record(NULL::policy_decisions,
@@ -144,7 +152,7 @@ BEGIN
     UPDATE tool_invocations i SET status = 'running', claim_epoch = i.claim_epoch + 1, claimed_by = p_worker,
         lease_expires_at = clock_timestamp() + make_interval(secs => p_lease),
         operation_deadline = least(p_deadline, clock_timestamp() + make_interval(secs => i.timeout_seconds)),
-        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch,
+        started_at = coalesce(i.started_at, v_now), authz_epoch = p_authz_epoch, dispatch_after = NULL,
         policy_decision_id = coalesce((p_decision->>'id')::uuid, i.policy_decision_id)
     WHERE i.tenant_id = p_tenant AND i.id = p_id AND i.claim_epoch = p_epoch AND i.claim_epoch < p_max_claims
       AND i.suspended_kind IS NULL AND i.cancel_requested_at IS NULL

@@ -118,6 +118,9 @@ class MemoryWorld:
     def suspend(self, row_id: UUID) -> None:
         self.tables.calls[row_id].suspended_kind = "question"
 
+    def limit_calls(self, count: int) -> None:
+        self.tables.runs[self.run_id].call_budget = count
+
     def switch_tenant(self, *, on: bool) -> None:
         self.tables.switch_tenant(on=on)
 

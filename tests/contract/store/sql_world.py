@@ -137,6 +137,10 @@ class SqlWorld:
     def suspend(self, row_id: UUID) -> None:
         self._change(row_id, suspended_kind="question")
 
+    def limit_calls(self, count: int) -> None:
+        with tenant_transaction(self.tenant_id):
+            Run.objects.filter(pk=self.run_id).update(budgets={"calls": count})
+
     def switch_tenant(self, *, on: bool) -> None:
         Tenant.objects.using("operator").filter(pk=self.tenant_id).update(is_enabled=on)
 

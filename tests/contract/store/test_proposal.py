@@ -172,3 +172,18 @@ def test_a_rejected_request_stays_rejected(world: World) -> None:
     store.commit_refusal(case_of(store, call, WRITE), "policy.approval.expert_rejected", "")
     seen = world.seen(call.invocation_id)
     assert (seen.status, seen.approval) == (InvocationStatus.DENIED, ApprovalStatus.REJECTED)
+
+
+@gate("run.budget")
+def test_of_two_calls_that_each_read_one_left_one_begins(world: World) -> None:
+    """A refusal costs nothing, and neither does a call that is known."""
+    store, first, second = world.store(), call_of(world, number=1), call_of(world, WRITE, number=2)
+    world.limit_calls(1)
+    refused = call_of(world, number=3)
+    store.commit_refusal(case_of(store, refused), "policy.scope.missing", "")
+    cases = [case_of(store, first), case_of(store, second, WRITE)]
+    assert [case.facts.run.calls_left for case in cases] == [1, 1]
+    assert isinstance(store.commit_intent(cases[0]), Invocation)
+    assert store.commit_hold(cases[1]) == Disposition(second.invocation_id, Progress.STALE)
+    assert store.read_facts(second).run.calls_left == 0
+    assert world.row_count() == 2

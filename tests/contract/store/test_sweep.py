@@ -1,8 +1,12 @@
 """What a sweep names: passed leases, what was never picked up, decided requests, and steps with a call missing."""
 
+from datetime import UTC, datetime
+
 from tests.contract.store.cases import WRITE, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
+
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @gate("store.contract")
@@ -13,6 +17,29 @@ def test_a_running_call_is_named_once_its_lease_has_passed(world: World) -> None
     assert world.sweep() == set()
     world.pass_lease(call.invocation_id)
     assert world.sweep() == {("lease", call.invocation_id)}
+
+
+def test_a_lost_call_is_named_at_once_and_then_waits_until_somebody_claims_it(world: World) -> None:
+    """Nobody may be there to hear for an hour; the next claim starts anew, however long the last one was lost."""
+    store, call = world.store(), call_of(world)
+    intended(store, call)
+    world.pass_dispatch(call.invocation_id)
+    assert world.sweep() == {("dispatch", call.invocation_id)}, "and so waits for its next ring when it is claimed"
+    for _ in range(2):
+        claimed(store, call)
+        world.pass_lease(call.invocation_id)
+        assert world.sweep() == {("lease", call.invocation_id)}
+        assert world.sweep() == set()
+        assert (world.seen(call.invocation_id).dispatch_after or NEVER) > NEVER
+    world.pass_dispatch(call.invocation_id)
+    assert world.sweep() == {("lease", call.invocation_id)}
+
+
+def test_a_suspended_call_is_not_named(world: World) -> None:
+    store, call = world.store(), call_of(world)
+    intended(store, call)
+    claimed(store, call)
+    world.pass_lease(call.invocation_id)
     world.suspend(call.invocation_id)
     assert world.sweep() == set()
 

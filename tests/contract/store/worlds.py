@@ -84,6 +84,9 @@ class World(Protocol):
 
     def suspend(self, row_id: UUID) -> None: ...
 
+    def limit_calls(self, count: int) -> None:
+        """Give the run a budget of calls."""
+
     def switch_tenant(self, *, on: bool) -> None: ...
 
     def switch_platform(self, *, on: bool) -> None: ...

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 CANCELLED: list = []  # type: ignore[type-arg]
+CALLS: list = []  # type: ignore[type-arg]
 MODE = sys.argv[1] if len(sys.argv) > 1 else "echo"
 
 
@@ -39,6 +40,7 @@ def asked(method: str) -> object:
 
 
 def call(name: str) -> dict:  # type: ignore[type-arg]
+    CALLS.append(name)
     if name == "hang":
         time.sleep(30)
     if name == "die":
@@ -58,6 +60,8 @@ def told(name: str) -> dict:  # type: ignore[type-arg]
         return {"pid": sleeper.pid}
     if name == "cancelled":
         return {"requests": CANCELLED}
+    if name == "calls":
+        return {"calls": CALLS}
     if name == "daemon":
         return {"pid": daemon()}
     return {"environment": dict(os.environ), "argv": sys.argv, "cwd": str(Path.cwd()), "pid": os.getpid()}

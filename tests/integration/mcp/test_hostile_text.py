@@ -3,16 +3,18 @@
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
 
 from mcpcatalog.remote import ServerConfig
 from tests.factories import Tenancy
+from tests.integration.api.mcp_peer import Peer
 from tests.integration.mcp.conftest import House, Market
 from tests.integration.mcp.test_ladder import READ, WRITE, ended, proposed
 from tests.spec.requirements import gate
-from toolsys import provisioning
+from toolsys import provisioning, services
 from toolsys.domain.calls import Progress
 from toolsys.domain.states import OutcomeStatus
 from toolsys.models import Invocation, PolicyDecision, Tenant
@@ -86,6 +88,40 @@ def _check_envelope(shown: str, source: str) -> None:
         elif line.startswith("</external nonce=") and line.endswith(">") and ESCAPE.splitlines()[0] not in line:
             inside = False
     assert ESCAPE.splitlines()[0] not in shown or nonce not in ESCAPE
+
+
+@gate("hostile.enveloped", "mcp.face.outcomes")
+@ERAS
+@pytest.mark.parametrize("is_error", [False, True], ids=["result", "error"])
+def test_words_of_a_server_stay_enveloped_on_their_way_to_an_mcp_client(
+    acme: Tenancy, houses: Callable[[], House], market: Market, era: str, is_error: bool
+) -> None:
+    """Structured content is what a client may hand to its model as it is: nothing from outside stands there."""
+    said = f"{ORDER}\n{ESCAPE}\n{ORDER}"
+    name, offer = market.offer([{"name": "t", "description": ORDER, "inputSchema": {"type": "object"}}])
+    offer.answers["tools/call"] = {
+        "content": [{"type": "text", "text": said}], "structuredContent": {"order": ORDER}, "isError": is_error,
+    }  # fmt: skip
+    house = houses()
+    house.offer(acme, market.at(name, acme.id, classification=READ))
+    client = Peer.of(acme) if era == "modern" else Peer.of(acme).shake()
+    before = policy_of(acme)
+    begun = client.call(f"mcp.{name}.t", {})
+    for _ in range(house.runtime.limits.max_attempts):
+        with tenant_transaction(acme.id):
+            Invocation.objects.update(not_before=None)
+        invocation_id = UUID(begun.meta["toolsys/invocation-id"])
+        if services.advance_step(acme.id, house.runtime, invocation_id=invocation_id)[0].is_settled:
+            break
+    outcome = client.call(f"mcp.{name}.t", {})
+    assert (outcome.result["isError"], outcome.meta["toolsys/output-trust"]) == (is_error, "external_untrusted")
+    assert ORDER not in json.dumps(outcome.result.get("structuredContent", {}))
+    assert ORDER not in json.dumps(outcome.meta)
+    *ours, theirs = outcome.said
+    assert not any(ORDER in text for text in ours)
+    _check_envelope(theirs, f"mcp.{name}.t")
+    after = policy_of(acme)
+    assert (after[0], set(after[1]) - set(before[1])) == (before[0], {("allow", "policy.matrix.network_read")})
 
 
 @gate("hostile.enveloped")

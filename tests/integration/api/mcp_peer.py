@@ -1,0 +1,102 @@
+"""An MCP client of the face as bare as can be: it writes its own JSON-RPC, so that it can also write it wrongly."""
+
+import itertools
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.test import Client
+
+from tests.factories import Tenancy
+from toolsys import provisioning
+
+OLD, NEW = "2025-11-25", "2026-07-28"
+TASKS = "io.modelcontextprotocol/tasks"
+
+
+@dataclass
+class Answer:
+    """What came back. `body` is None where there was none."""
+
+    status: int
+    body: Any
+    headers: Any
+
+    @property
+    def result(self) -> Any:
+        assert "error" not in self.body, self.body
+        return self.body["result"]
+
+    @property
+    def refusal(self) -> tuple[int, int, str]:
+        """The HTTP status, JSON-RPC's code and ours."""
+        error = self.body["error"]
+        return self.status, error["code"], error["data"]["reason_code"]
+
+    @property
+    def meta(self) -> Any:
+        return self.result["_meta"]
+
+    @property
+    def said(self) -> list[str]:
+        return [each["text"] for each in self.result["content"]]
+
+
+@dataclass
+class Peer:
+    """One client with one key. `session` is set by the handshake; without one it speaks the stateless revision."""
+
+    tenancy: Tenancy
+    key: str
+    session: str | None = None
+    capabilities: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    _ids: Any = field(default_factory=lambda: itertools.count(1))
+
+    @classmethod
+    def of(cls, tenancy: Tenancy, **names: str) -> "Peer":
+        key = provisioning.create_api_key(tenancy.id, f"peer {uuid.uuid4().hex[:8]}", ["demo.write"])[1]
+        return cls(tenancy, key, names={"toolsys-principal": "user-1", **names})
+
+    def shake(self) -> "Peer":
+        given = {"protocolVersion": OLD, "capabilities": {}, "clientInfo": {"name": "peer", "version": "1"}}
+        begun = self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": given})
+        assert begun.result["protocolVersion"] == OLD
+        self.session = begun.headers["Mcp-Session-Id"]
+        assert self.notify("notifications/initialized").status == 202
+        return self
+
+    def post(self, body: Any, method: str | None = None, **changed: str | None) -> Answer:
+        given: dict[str, str | None] = {
+            "authorization": f"Bearer {self.key}", "accept": "application/json, text/event-stream",
+            "prefer": "respond-async", "mcp-session-id": self.session, **self.names, **changed,
+        }  # fmt: skip
+        kind = given.pop("content-type", None) or "application/json"
+        headers = {name: value for name, value in given.items() if value is not None}
+        data = body if isinstance(body, str | bytes) else json.dumps(body)
+        sent: dict[str, Any] = {} if body is None else {"data": data, "content_type": kind}
+        answer: Any = Client(raise_request_exception=False).generic(method or "POST", "/mcp", headers=headers, **sent)
+        raw = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        return Answer(answer.status_code, json.loads(raw) if raw else None, answer.headers)
+
+    def ask(self, method: str, params: Any = None, *, id: Any = None, **changed: str | None) -> Answer:  # noqa: A002
+        """Send a request as the revision has it."""
+        given = dict(params or {})
+        number = next(self._ids) if id is None else id
+        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
+        if self.session is not None:
+            return self.post(body, **changed)
+        given["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": NEW,
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities, **given.get("_meta", {}),
+        }  # fmt: skip
+        named = given.get("name") or given.get("taskId")
+        headers = {"mcp-protocol-version": NEW, "mcp-method": method, "mcp-name": named}
+        return self.post(body, **{**headers, **changed})
+
+    def call(self, name: str, arguments: Any, **changed: Any) -> Answer:
+        return self.ask("tools/call", {"name": name, "arguments": arguments}, **changed)
+
+    def notify(self, method: str, params: Any = None) -> Answer:
+        return self.post({"jsonrpc": "2.0", "method": method, "params": params or {}})

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0016_tool_sets")]
+    dependencies = [("toolsys", "0019_mcp_face")]
 
     operations = [
         migrations.AddField(

@@ -28,7 +28,7 @@ from mcpcatalog.remote import (
     Transport,
 )
 from mcpcatalog.sdk.auth import Anonymous, Login, Resolved, child_environment
-from mcpcatalog.sdk.connection import Connection, OpenStreams, Timeouts
+from mcpcatalog.sdk.connection import CLOSE_SECONDS, Connection, OpenStreams, Timeouts
 from mcpcatalog.sdk.http import http_streams
 from mcpcatalog.sdk.stdio import Child, stdio_streams
 from mcpcatalog.sdk.tokens import ClientCredentials
@@ -82,7 +82,7 @@ class ConnectionPool:
         self._open: dict[Key, Connection] = {}
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
         self._dialling: list[Transport] = []
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: dict[asyncio.Task[None], Connection] = {}
         self._revisions: Kept[str] = Kept(REVISIONS_KEPT)
         # One token exchange at a time for each server, however many sessions ask.
         self._exchanges: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -154,6 +154,7 @@ class ConnectionPool:
                 await connection.open()
             except asyncio.CancelledError:  # only `close_all` cancels this task
                 connection.force_close()
+                self._leave(connection, Closing.STOPPED)
                 raise
         self._revisions.put(key[:3], connection.revision)
         metrics.CONNECTIONS.labels(config.transport).inc()
@@ -254,9 +255,12 @@ class ConnectionPool:
 
     def _let_go(self, key: Key, connection: Connection, why: str = Closing.RELEASED) -> None:
         del self._open[key]
+        self._leave(connection, why)
+
+    def _leave(self, connection: Connection, why: str) -> None:
         task = asyncio.create_task(connection.close(self._timeouts.request, why))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._leaving[task] = connection
+        task.add_done_callback(self._leaving.pop)
 
     def sessions(self) -> list[tuple[str, str]]:
         """Return tenant and session of each connection that belongs to one. From any thread."""
@@ -269,15 +273,26 @@ class ConnectionPool:
                 self._let_go(key, connection)
 
     async def close_all(self, *, drain_seconds: float = 5.0) -> None:
-        """Refuse new connections, let calls finish, then leave every server; whatever is left is forced."""
+        """Refuse new connections, let calls finish, then leave every server; whatever is left is forced.
+
+        So is what was being let go of already: its calls have no more time than those of the others (TS "Runtime
+        shutdown").
+        """
         self._is_closed = True
-        for opening in list(self._opening.values()):
-            opening.cancel()
+        opening = list(self._opening.values())
+        for each in opening:
+            each.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
         held = list(self._open.values())
         self._open.clear()
         await asyncio.gather(*(connection.close(drain_seconds, Closing.STOPPED) for connection in held))
-        if self._leaving:
-            await asyncio.wait(set(self._leaving), timeout=drain_seconds)
+        leaving = dict(self._leaving)
+        if leaving:
+            _, left = await asyncio.wait(leaving, timeout=drain_seconds)
+            for task in left:
+                leaving[task].force_close()
+            if left:
+                await asyncio.wait(left, timeout=CLOSE_SECONDS)
 
     def force_close(self) -> None:
         """Give every connection up now, calls in flight included."""

@@ -100,6 +100,8 @@ class Visitor:
 
     def axe(self, rule: str = "") -> list[str]:
         """Return what axe finds wrong with the page (WCAG 2 A and AA), or what one rule of it finds."""
+        # A colour that is still on its way from light to dark would be measured as neither.
+        self.page.evaluate("() => Promise.all(document.getAnimations().map(each => each.finished))")
         asked = {"type": "rule", "values": [rule]} if rule else {"type": "tag", "values": list(_TAGS)}
         found = Axe().run(self.page, options={"runOnly": asked})
         return [

@@ -1,7 +1,8 @@
 """A worker's threads never wait for a connection that nobody uses: there are enough, and idle threads hold none."""
 
 import asyncio
-from typing import Any, cast
+import threading
+from collections.abc import Callable
 
 import pytest
 from django.core.exceptions import SynchronousOnlyOperation
@@ -30,17 +31,22 @@ def test_the_pool_has_a_place_for_every_thread_of_a_worker(threads: int) -> None
 
 @gate("pool.places")
 def test_what_asks_in_a_thread_of_the_loop_keeps_no_connection(database: None) -> None:
-    loop = LoopThread()
+    loop, all_of_them = LoopThread(), threading.Barrier(LOOP_THREADS)
 
-    async def work() -> list[int]:
-        return await asyncio.gather(*(asyncio.to_thread(asked) for _ in range(LOOP_THREADS)))
+    def ask() -> int:
+        all_of_them.wait(30.0)
+        return asked()
+
+    def holds() -> bool:
+        all_of_them.wait(30.0)
+        return connections["default"].connection is not None
+
+    async def each[T](work: Callable[[], T]) -> list[T]:
+        return await asyncio.gather(*(asyncio.to_thread(work) for _ in range(LOOP_THREADS)))
 
     try:
-        assert loop.run(work(), 30.0) == [1] * LOOP_THREADS
-        pool = cast(Any, connections["default"]).pool
-        connections["default"].close()
-        stats = pool.get_stats()
-        assert stats["pool_available"] == stats["pool_size"], "every connection is back"
+        assert loop.run(each(ask), 60.0) == [1] * LOOP_THREADS
+        assert loop.run(each(holds), 60.0) == [False] * LOOP_THREADS
     finally:
         loop.stop()
 

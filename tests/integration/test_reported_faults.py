@@ -4,10 +4,15 @@ import uuid
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 
+from config import checks
 from tests.factories import Tenancy, approve, events_of
+from tests.races.moments import Died, at, die, pass_lease, row_of
+from tests.races.test_duplicates import deliver
 from tests.spec.requirements import gate
-from toolsys import queue, services
+from toolsys import queue, services, sweeper
 from toolsys.domain import canonical
 from toolsys.domain.calls import Progress
 from toolsys.domain.states import InvocationStatus
@@ -97,3 +102,44 @@ def test_b47_an_approval_of_other_arguments_is_worth_nothing(acme: Tenancy, work
     (denied,) = acme.work(worker, second)
     assert denied.reason_code == "policy.approval.voided"
     assert "tool.call.started" not in events_of(acme, second)
+
+
+@gate("faults.b35")
+@pytest.mark.parametrize("died_at", ["before_claim", "after_claim"])
+def test_b35_what_a_killed_worker_had_popped_is_found_in_the_database(
+    acme: Tenancy, worker: Runtime, died_at: str
+) -> None:
+    """The bell is gone with its worker, and the whole queue with it; RQ's registries are neither filled nor asked."""
+    shared = queue.call_queue()
+    (call,) = acme.propose(("demo.echo", {"text": "x"}))
+    shared.connection.flushdb()
+    with pytest.raises(Died):
+        acme.work(at(worker, died_at, die), call)
+    if died_at == "after_claim":
+        pass_lease(acme, call)
+    with tenant_transaction(acme.id):
+        Invocation.objects.filter(pk=call.invocation_id).update(dispatch_after="2020-01-01T00:00:00Z")
+    (due,) = [each for each in sweeper.sweep(0.0) if str(each.id) == str(call.invocation_id)]
+    assert due.bell() in shared.job_ids
+    deliver(worker, due.bell())
+    row = row_of(acme, call)
+    assert (row.status, row.claim_epoch) == ("succeeded", 1 if died_at == "before_claim" else 2)
+    kept = [key for key in shared.connection.scan_iter() if b":wip:" in key or b"failed" in key or b"rq:job:" in key]
+    assert kept == []
+
+
+@gate("faults.b52")
+@pytest.mark.parametrize(("user", "said"), [("postgres", "is a superuser"), ("toolsys_owner", "owns tables")])
+def test_b52_nothing_serves_under_a_role_that_row_level_security_does_not_bind(
+    database: None, monkeypatch: pytest.MonkeyPatch, user: str, said: str
+) -> None:
+    connections.databases["unbound"] = {**connections.databases["default"], "USER": user, "OPTIONS": {}}
+    monkeypatch.setattr(checks, "DEFAULT_DB_ALIAS", "unbound")
+    try:
+        with pytest.raises(ImproperlyConfigured, match=said):
+            checks.require_safe_database()
+    finally:
+        connections["unbound"].close()
+        del connections["unbound"], connections.databases["unbound"]
+    monkeypatch.undo()
+    checks.require_safe_database()

@@ -11,6 +11,7 @@ FAULTS: Final = "tests/integration/mcp/test_reported_faults.py::"
 HOSTILE: Final = "tests/hostile/test_table.py::test_each_misbehaviour_has_its_outcome"
 LADDER: Final = "tests/integration/mcp/test_ladder.py::"
 STDIO: Final = "tests/integration/mcp/test_stdio.py::"
+DEPARTURE: Final = "tests/integration/mcp/test_stdio_departure.py::"
 
 MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     defect(
@@ -104,6 +105,22 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "header names Authorization", "a header scheme may not name Authorization", "mcpcatalog/validators.py",
         'elif server.auth_scheme is AuthScheme.HEADER and name.lower() == "authorization":', "elif False:",
         "tests/unit/test_mcp_validators.py::test_each_rule_names_its_field",
+    ),
+    defect(
+        "lease not asked at the pipe", "a process frozen between the SDK and the pipe does not send late",
+        SDK + "stdio.py", "    if not may_leave():", "    if False:",
+        DEPARTURE + "test_frozen_between_the_sdk_and_the_pipe_past_its_lease_a_process_never_sends",
+        DEPARTURE + "test_a_call_that_waited_for_the_pipe_is_asked_when_it_is_written",
+    ),
+    defect(
+        "full pipe is written to", "what the kernel does not take at once is not written yet", SDK + "stdio.py",
+        "                await self._has_room()\n", "",
+        DEPARTURE + "test_a_call_that_waited_for_the_pipe_is_asked_when_it_is_written",
+    ),
+    defect(
+        "connection keeps a call's lease", "what a connection says itself asks for no call's lease", CONNECTION,
+        "        MAY_SEND.set(None)\n", "",
+        DEPARTURE + "test_a_connection_outlives_the_lease_in_whose_context_it_was_opened",
     ),
     defect(
         "what people said is forgotten", "the next pin knows what people say of a server", "mcpcatalog/offers.py",

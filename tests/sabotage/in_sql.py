@@ -190,7 +190,22 @@ SQL_DEFECTS: Final = (
     defect(
         "suspended calls swept", "a suspended call is not rung for", SWEEP,
         " AND i.suspended_kind IS NULL", "",
-        SWEPT + "test_a_running_call_is_named_once_its_lease_has_passed",
+        SWEPT + "test_a_suspended_call_is_not_named",
+    ),
+    defect(
+        "lost calls rung without end", "who is lost is named at once, and then less and less often", SWEEP,
+        "          AND (i.dispatch_after IS NULL OR i.dispatch_after <= clock_timestamp())\n", "",
+        SWEPT + "test_a_lost_call_is_named_at_once_and_then_waits_until_somebody_claims_it",
+    ),
+    _commit(
+        "claim keeps the old wait", "who is lost is named at once, whatever the call had waited for",
+        "authz_epoch = p_authz_epoch, dispatch_after = NULL,", "authz_epoch = p_authz_epoch,",
+        SWEPT + "test_a_lost_call_is_named_at_once_and_then_waits_until_somebody_claims_it",
+    ),
+    _commit(
+        "budget not counted under the lock", "of two calls that each read one left, one begins",
+        "IF p ? 'is_counted' AND v_run.calls_begun", "IF false AND v_run.calls_begun",
+        PROPOSAL + "test_of_two_calls_that_each_read_one_left_one_begins",
     ),
     defect(
         "decisions not swept", "a decided request is found when its bell is lost", SWEEP,

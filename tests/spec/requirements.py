@@ -287,6 +287,7 @@ _OUTPUT: Final = (
     Requirement("discovery.pinned", "TS Events", "A session that takes a remembered discovery says so."),
     Requirement("connections.released", "TS MCP", "A session that ends releases its connections promptly."),
     Requirement("connections.told", "TS Events", "Each connection that ends is an event with a known reason."),
+    Requirement("connections.shutdown", "TS Discovery", "A worker that stops forces what does not leave in its time."),
     Requirement("connections.slots", "TS Discovery", "Eight preparations and two process starts at a time."),
     Requirement("timeouts.separate", "TS MCP", "Connect, request and idle are three bounds; the shortest counts."),
     Requirement("affinity.routed", "DESIGN §7", "A session's calls go to the worker that holds its connection."),
@@ -359,6 +360,7 @@ _API: Final = (
     Requirement("console.stale", "notes console 13", "A form that shows an older state than the row's is a conflict."),
     Requirement("console.roles", "issue 5 Prove", "Each page as each role; what is another tenant's does not exist."),
     Requirement("console.windows", "issue 5 Prove", "Each page at 360 px, dark, without scripts, and as axe sees it."),
+    Requirement("roles.tenant", "DESIGN §2", "Organisations, their people and flag, by command."),
     Requirement("deploy.settings", "DESIGN §13", "The environment's reference has every setting, and only those."),
     Requirement("deploy.files", "DESIGN §13", "Compose, units and manifests agree with the code and with each other."),
     Requirement("deploy.played", "DESIGN §13", "The operations document, played as it is written."),
@@ -450,9 +452,13 @@ _FAULTS: Final = (
         "One exchange serves all that wait; a failed one keeps the login.",
     ),
     Requirement("faults.table", "issue 4", "Each of the 28 reported faults has a test that holds its right value."),
+    Requirement("faults.b35", "reported fault B35", "What a killed worker had popped is found without the queue."),
     Requirement("faults.b37", "reported fault B37", "A worker is told of what is committed, and of nothing else."),
     Requirement("faults.b39", "reported fault B39", "An identity that a caller gives is visible, plain and bounded."),
     Requirement("faults.b47", "reported fault B47", "What was approved is what is sent, or nothing is."),
+    Requirement(
+        "faults.b52", "reported fault B52", "Nothing serves under a role that row-level security does not bind."
+    ),
 )
 
 _MCP_ADMINISTRATION: Final = (

@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FENCED: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
-# Files that a table or a sentence names, such as `toolsys/pipeline.py`.
-NAMED: Final = re.compile(r"`((?:config|toolsys|approvals|mcpcatalog|templates|tests|deploy|\.ci)/[\w./-]*)`")
+# Files that a sentence names, such as `toolsys/pipeline.py`; keys of `_meta` (`toolsys/agent`) look otherwise.
+NAMED: Final = re.compile(r"`((?:config|toolsys|approvals|mcpcatalog|templates|tests|deploy|\.ci)/[\w-]*[./][\w./-]*)`")
 
 
 def files() -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from mcpcatalog import remote
 from mcpcatalog.remote import CallSpec
 from mcpcatalog.sdk.connection import Connection, Timeouts
-from tests.integration.mcp.conftest import Bench, Web, peer, secret
+from tests.integration.mcp.conftest import Bench, Web, peer, secret, stdio
 from tests.spec.requirements import gate
 
 pytestmark = pytest.mark.slow
@@ -76,6 +77,25 @@ def test_a_pool_whose_every_connection_is_used_refuses_the_next(bench: Callable[
     with pytest.raises(remote.ServerUnreachable):
         here.connect(web.at("ok"))
     call.cancel()
+
+
+@gate("connections.shutdown")
+def test_what_is_still_leaving_when_a_worker_stops_is_forced(bench: Callable[..., Bench], web: Web) -> None:
+    """A call in flight would keep a connection that was let go of for as long as a request may take."""
+    here = bench()
+    leaving = here.connect(web.at("hang"))
+    call = asyncio.run_coroutine_threadsafe(leaving.call(CallSpec("t", {}, 20.0)), here.loop.loop)
+    _until(lambda: not leaving.is_idle)
+    here.run(here.pool.close_session("s1"))
+    opening = asyncio.run_coroutine_threadsafe(here.pool.acquire(stdio("sleep", "60"), "s2", secret), here.loop.loop)
+    _until(lambda: bool(here.pool._opening))
+    begun = time.monotonic()
+    here.run(here.pool.close_all(drain_seconds=0.2), 15.0)
+    assert time.monotonic() - begun < 10.0
+    assert here.pool._leaving == {}
+    for ended in (call, opening):
+        with pytest.raises((remote.ServerUnreachable, CancelledError)):
+            ended.result(5.0)
 
 
 @gate("faults.b45")

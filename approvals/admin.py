@@ -16,6 +16,7 @@ from django.urls import reverse
 from approvals import cases, grants, inbox, reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
+from toolsys.composition import composed
 from toolsys.console import ReadOnlyAdmin, chip, has_role, parsed_id, tenant_of
 from toolsys.domain.reasons import reason
 from toolsys.domain.rejections import Rejection
@@ -43,8 +44,8 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             return self._several(request)
         tab = request.GET.get("tab", selectors.MINE)
         tab = tab if tab in selectors.TABS else selectors.MINE
-        counts = selectors.counts(request.user)
-        page = inbox.page(request.user, tab, request.GET.get("after", ""))
+        standing = selectors.standing_of(request.user)
+        counts, page = selectors.counts(standing), inbox.page(standing, tab, request.GET.get("after", ""))
         context = {
             "title": "Approvals", "tab": tab, "page": page,
             "tabs": [(name, TAB_NAMES[name], counts[name]) for name in selectors.TABS],
@@ -57,7 +58,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         if not self.has_view_permission(request):
             raise Http404
-        view = selectors.decision_view(request.user, parsed_id(object_id))
+        view = selectors.decision_view(request.user, parsed_id(object_id), composed().runtime.sealer)
         if view is None:
             raise Http404
         if request.method == "POST":
@@ -73,7 +74,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
                 raise Problem("approval.changed")
             decided = _vote(request, view.request, is_reauthenticated=is_reauthenticated)
         except Problem as problem:
-            again = selectors.decision_view(request.user, view.request.pk)
+            again = selectors.decision_view(request.user, view.request.pk, composed().runtime.sealer)
             return self._page(request, again or view, problem)
         is_withdrawal = request.POST.get("decision") == "withdraw" and decided.status == "pending"
         messages.success(request, "Your vote is taken back." if is_withdrawal else SAID[decided.status])
@@ -118,7 +119,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             found = services.decide_many(
                 tenant_id=tenant_of(request), user=request.user, note=note,
                 shown=[(row.pk, request.POST.get(f"digest-{row.pk}", "")) for row in shown],
-                is_approval=request.POST["decision"] == "approve",
+                is_approval=request.POST["decision"] == "approve", sealer=composed().runtime.sealer,
                 rejection=_rejection(request), is_reauthenticated=is_reauthenticated,
             )  # fmt: skip
         except Problem as problem:
@@ -150,6 +151,7 @@ def _vote(request: HttpRequest, shown: ApprovalRequest, *, is_reauthenticated: b
         return services.withdraw(**who)
     return services.decide(
         **who, is_approval=choice == "approve", digest=request.POST.get("digest", ""),
+        sealer=composed().runtime.sealer,
         rejection=_rejection(request) if choice == "reject" else None, is_reauthenticated=is_reauthenticated,
     )  # fmt: skip
 

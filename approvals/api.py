@@ -15,6 +15,7 @@ from toolsys.api import describe
 from toolsys.api.base import ApiView, answer
 from toolsys.api.people import KeyOrPerson, Person
 from toolsys.api.schemas import AccessAnswer, AccessQuestion, ConfirmationRequest, DecisionRequest, GrantRequest
+from toolsys.composition import composed
 from toolsys.domain.states import ApprovalStatus
 from toolsys.problems import FieldError, Problem
 
@@ -67,6 +68,7 @@ class ApprovalDecision(SharedView):
             services.decide(
                 tenant_id=person.tenant_id, request_id=approval_id, user=person.user, note=body.note,
                 is_approval=body.decision == "approve", digest=body.digest, seat=body.seat, rejection=body.reject_code,
+                sealer=composed().runtime.sealer,
                 is_reauthenticated=reauthentication.is_confirmed(person.user, body.password),
             )  # fmt: skip
         return answer(api_render.approval(api_selectors.approval(person.tenant_id, approval_id)))

@@ -4,6 +4,7 @@ An answer is yes, no, or None: what cannot be compared (text where a number is e
 only may match never loosens. Regular expressions are RE2, whose time is linear in the text. Source: DESIGN §5.
 """
 
+import json
 import operator as python
 import unicodedata
 from collections.abc import Callable
@@ -47,6 +48,10 @@ _ORDERS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
 }  # fmt: skip
 
 
+# JSON's own types only: arguments have no others.
+_KINDS: Final[dict[type, type]] = {bool: bool, int: float, float: float, str: str}
+
+
 class _Missing:
     """Stands for a value that the arguments do not have."""
 
@@ -82,9 +87,14 @@ class Condition(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class CompiledCondition:
+    """`key` says the whole condition, so that equal ones of several rules are asked once of a call."""
+
     condition: Condition
     tokens: tuple[str, ...]
     test: Test
+    key: str
+    pointer: str
+    operator: Operator
 
     @property
     def is_expression(self) -> bool:
@@ -93,20 +103,50 @@ class CompiledCondition:
     def asked(self, arguments: JsonObject) -> Answer:
         return self.test(_find(arguments, self.tokens))
 
-    def seen(self, arguments: JsonObject) -> JsonObject:
+
+class Reading:
+    """One call's arguments as conditions look at them: each pointer is followed, and each condition asked, once."""
+
+    __slots__ = ("_arguments", "_found", "_shown", "answers")
+
+    def __init__(self, arguments: JsonObject) -> None:
+        self._arguments = arguments
+        self._found: dict[str, Any] = {}
+        self.answers: dict[str, Answer] = {}
+        self._shown: dict[str, JsonObject] = {}
+
+    def asked(self, condition: CompiledCondition) -> Answer:
+        """Ask a condition that `answers` does not have yet."""
+        pointer = condition.pointer
+        found = self._found[pointer] if pointer in self._found else self._value(condition)
+        answer = self.answers[condition.key] = condition.test(found)
+        return answer
+
+    def seen(self, condition: CompiledCondition) -> JsonObject:
         """Return what was compared, redacted as its name and its text ask for, and cut."""
-        seen: JsonObject = {"pointer": self.condition.pointer, "operator": self.condition.operator}
-        found = _find(arguments, self.tokens)
-        if found is MISSING:
-            return seen
-        (value,) = redaction.redact({self.tokens[-1]: found}).values()
-        shown = value if isinstance(value, bool | int | float | None) else str(value)[:MAXIMUM_SEEN]
-        return seen | {"value": shown}
+        pointer = condition.pointer
+        shown = self._shown.get(pointer)
+        if shown is None:
+            shown = self._shown[pointer] = _shown(self._value(condition), condition.tokens[-1])
+        return {"pointer": pointer, "operator": condition.operator, **shown}
+
+    def _value(self, condition: CompiledCondition) -> Any:
+        found = self._found[condition.pointer] = _find(self._arguments, condition.tokens)
+        return found
+
+
+def _shown(found: Any, name: str) -> JsonObject:
+    if found is MISSING:
+        return {}
+    (value,) = redaction.redact({name: found}).values()
+    return {"value": value if isinstance(value, bool | int | float | None) else str(value)[:MAXIMUM_SEEN]}
 
 
 def compiled(condition: Condition) -> CompiledCondition:
     tokens = tuple(part.replace("~1", "/").replace("~0", "~") for part in condition.pointer.split("/")[1:])
-    return CompiledCondition(condition, tokens, _test_of(condition.operator, condition.value))
+    key = json.dumps([condition.pointer, condition.operator, condition.value])
+    test = _test_of(condition.operator, condition.value)
+    return CompiledCondition(condition, tokens, test, key, condition.pointer, condition.operator)
 
 
 def _test_of(kind: Operator, value: Any) -> Test:
@@ -185,11 +225,7 @@ def _of_text(test: Callable[[str], bool]) -> Test:
 
 def _kind(value: Any) -> type | None:
     """Return what a scalar compares with; None for a list or an object."""
-    if isinstance(value, bool):
-        return bool
-    if isinstance(value, int | float):
-        return float
-    return str if isinstance(value, str) else None
+    return _KINDS.get(type(value))
 
 
 def _text(value: str) -> str:

@@ -7,12 +7,13 @@ console opens.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db.models import Q
 
 from approvals import ballots, selectors, wording
+from approvals.selectors import Standing
 from toolsys.models import ApprovalRequest
 
 PAGE: Final = 50
@@ -43,9 +44,9 @@ class InboxPage:
     after: str
 
 
-def page(user: Any, tab: str, after: str = "") -> InboxPage:
+def page(standing: Standing, tab: str, after: str = "") -> InboxPage:
     """Return one page of a tab. A cursor that cannot be read begins anew."""
-    found = selectors.of_tab(user, tab).select_related(
+    found = selectors.of_tab(standing, tab).select_related(
         "invocation", "run__session__agent", "run__session__principal", "decided_by"
     )
     is_open = tab in {selectors.MINE, "others"}

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from approvals import conditions
-from approvals.conditions import CompiledCondition, Condition
-from approvals.rules import RuleMatch
+from approvals.conditions import CompiledCondition, Condition, Reading
+from approvals.rules import RuleMatch, Standing
 from toolsys.domain.calls import ProposedAction
 from toolsys.domain.seats import SEATS_LIMIT, Seat, seat_of
 from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
@@ -106,13 +106,16 @@ class Rule(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What rules look at, gathered once per evaluation. `labels` has the order of `CompiledRule.members`."""
+    """What rules look at, gathered once per evaluation. `labels` has the order of `CompiledRule.members`.
+
+    What several rules ask alike (a condition, hours) is answered once.
+    """
 
     tool_name: str
     labels: tuple[str | None, ...]
-    arguments: JsonObject
     now: datetime
-    _local: dict[str, datetime] = field(default_factory=dict, compare=False)
+    reading: Reading
+    _hours: dict[str, bool] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, action: ProposedAction, *, agent: str, principal: str, now: datetime) -> "Subject":
@@ -123,13 +126,13 @@ class Subject:
         labels = (
             action.server_id, found.side_effect, found.risk, action.origin_trust, trust, agent, principal,
         )  # fmt: skip
-        return cls(action.tool_name, labels, action.arguments, now)
+        return cls(action.tool_name, labels, now, Reading(action.arguments))
 
-    def local(self, timezone: str) -> datetime:
-        """Return the moment of the call in a time zone; rules mostly share theirs."""
-        found = self._local.get(timezone)
+    def is_within(self, hours: Hours, key: str) -> bool:
+        """Say whether hours hold at the moment of the call; rules mostly share theirs."""
+        found = self._hours.get(key)
         if found is None:
-            found = self._local[timezone] = self.now.astimezone(ZoneInfo(timezone))
+            found = self._hours[key] = hours.hold(self.now.astimezone(ZoneInfo(hours.timezone)))
         return found
 
 
@@ -147,10 +150,12 @@ class CompiledRule:
     globs: "re.Pattern[str] | None" = None
     members: tuple[tuple[int, frozenset[str]], ...] = ()
     hours: Hours | None = None
+    hours_key: str = ""
     arguments: tuple[CompiledCondition, ...] = ()
     asked: tuple[CompiledCondition, ...] = ()
     reason_code: str = ""
     seats: tuple[Seat, ...] = ()
+    standing: Standing | None = None
 
     def covers(self, tool_name: str) -> bool:
         if not self.names and self.globs is None:
@@ -162,18 +167,21 @@ class CompiledRule:
         for index, allowed in self.members:
             if subject.labels[index] not in allowed:
                 return None
-        if self.hours is not None and not self.hours.hold(subject.local(self.hours.timezone)):
+        if self.hours is not None and not subject.is_within(self.hours, self.hours_key):
             return None
-        is_certain = True
+        is_certain, reading = True, subject.reading
+        answers = reading.answers
         for condition in self.asked:
-            answer = condition.asked(subject.arguments)
+            answer = answers[condition.key] if condition.key in answers else reading.asked(condition)
             if answer is False:
                 return None
             is_certain = is_certain and answer is True
         values: JsonObject = {}
         if self.arguments:
-            values = {"arguments": [condition.seen(subject.arguments) for condition in self.arguments]}
-        return RuleMatch(self.label, self.verdict, self.priority, is_certain, self.reason_code, values, self.seats)
+            values = {"arguments": [reading.seen(condition) for condition in self.arguments]}
+        return RuleMatch(
+            self.label, self.verdict, self.priority, is_certain, self.reason_code, values, self.seats, self.standing
+        )
 
 
 def compiled(rule: Rule) -> CompiledRule:
@@ -184,17 +192,20 @@ def compiled(rule: Rule) -> CompiledRule:
         match.principals,
     )  # fmt: skip
     arguments = tuple(map(conditions.compiled, match.arguments))
+    label = f"{rule.name}@{rule.version}"
     return CompiledRule(
-        label=f"{rule.name}@{rule.version}",
+        label=label,
         verdict=rule.verdict,
         priority=rule.priority,
         names=frozenset(match.tools) - frozenset(wild),
         globs=re.compile("|".join(map(translate, wild))) if wild else None,
         members=tuple((index, frozenset(names)) for index, names in enumerate(listed) if names),
         hours=match.hours,
+        hours_key=match.hours.model_dump_json() if match.hours is not None else "",
         arguments=arguments,
         asked=tuple(sorted(arguments, key=lambda each: each.is_expression)),
         seats=rule.seats,
+        standing=RuleMatch(label, rule.verdict, rule.priority, seats=rule.seats).rank,
     )
 
 

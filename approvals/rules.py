@@ -54,9 +54,16 @@ class Profile:
         return verdict.stricter(allowed) if allowed.rank < matrix.verdict.rank else matrix.verdict
 
 
-@dataclass(frozen=True, slots=True)
+# Blocks first, then by priority, then the strictest; names make the order total, so that input order is moot.
+Standing = tuple[bool, int, int, tuple[int, int], str]
+
+
+@dataclass(slots=True)
 class RuleMatch:
-    """One rule that matches a call. Not `is_certain`: a value could not be compared, so the rule may only tighten."""
+    """One rule that matches a call. Not `is_certain`: a value could not be compared, so the rule may only tighten.
+
+    `standing` is its `rank`, where that is known beforehand. Not frozen: hundreds are made for one call. Nobody writes.
+    """
 
     rule: str
     verdict: PolicyVerdict
@@ -65,6 +72,14 @@ class RuleMatch:
     reason_code: str = ""
     values: JsonObject = field(default_factory=dict)
     seats: tuple[Seat, ...] = ()
+    standing: Standing | None = None
+
+    @property
+    def rank(self) -> Standing:
+        if self.standing is not None:
+            return self.standing
+        people, clients = self.demand.people
+        return (self.verdict is not BLOCK, -self.priority, -self.verdict.rank, (-people, -clients), self.rule)
 
     @property
     def demand(self) -> "Demand":
@@ -108,7 +123,7 @@ def ruled_decision(
     """
     if not matches:
         return matrix
-    ordered = sorted(matches, key=_standing)
+    ordered = sorted(matches, key=lambda match: match.rank)
     certain = [match for match in ordered if match.is_certain]
     decider, verdict, seats = None, matrix.verdict, matrix.seats
     if certain:
@@ -124,12 +139,6 @@ def ruled_decision(
         return Decision(matrix.verdict, matrix.reason_code, matrix.risk, matrix.rule, matched)
     code = decider.reason_code or f"policy.rule.{verdict}"
     return Decision(verdict, code, matrix.risk, decider.rule, matched, seats)
-
-
-def _standing(match: RuleMatch) -> tuple[bool, int, int, tuple[int, int], str]:
-    """Blocks first, then by priority, then the strictest; names make the order total, so that input order is moot."""
-    people, clients = match.demand.people
-    return (match.verdict is not BLOCK, -match.priority, -match.verdict.rank, (-people, -clients), match.rule)
 
 
 def _seen(match: RuleMatch) -> JsonObject:

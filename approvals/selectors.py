@@ -5,21 +5,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
-from approvals import ballots, services
-from approvals.models import ApprovalVote
+from approvals import ballots, evidence, services
+from approvals.evidence import Alteration
+from approvals.models import ApprovalVote, PolicyRuleVersion
 from approvals.seating import Ballot, Check
 from toolsys import decisions
 from toolsys.domain.seats import Seat
 from toolsys.domain.spec import RiskLevel
 from toolsys.domain.states import ApprovalStatus
-from toolsys.models import ApprovalRequest, Membership, PolicyDecision
+from toolsys.models import ApiKey, ApprovalRequest, Membership, PolicyDecision, Principal
+from toolsys.ports import Sealer
 
 MINE: Final = "mine"
 TABS: Final = (MINE, "others", "decided", "expired")
 COUNT_LIMIT: Final = 1_000
+# Of one person's keys, rules and votes, as many as are looked at to say what waits for them.
+OWN_LIMIT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class DecisionView:
     votes: list[ApprovalVote]
     ballot: Ballot
     checks: list[Check]
+    altered: list[Alteration]
     is_expired: bool
     next_request: UUID | None
     my_vote: ApprovalVote | None
@@ -45,7 +50,7 @@ class DecisionView:
 
     @property
     def may_decide(self) -> bool:
-        return all(check.holds for check in self.checks)
+        return not self.altered and all(check.holds for check in self.checks)
 
     @property
     def may_reject(self) -> bool:
@@ -90,15 +95,48 @@ class DecisionView:
         return not self.is_open and not self.is_settled
 
 
-def counts(user: Any) -> dict[str, int]:
-    return {tab: of_tab(user, tab)[:COUNT_LIMIT].count() for tab in TABS}
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What says for whom a request waits, of one person: their roles' seats, and what four eyes keep from them.
+
+    `rules` are labels, as decisions name them; `voted` are open requests on which this person's word stands.
+    """
+
+    seats: tuple[Seat, ...]
+    keys: tuple[UUID, ...]
+    principals: tuple[UUID, ...]
+    rules: tuple[str, ...]
+    voted: tuple[UUID, ...]
+
+
+def standing_of(user: Any) -> Standing:
+    """Read once for a page, however many lists it has."""
+    roles = set(Membership.objects.filter(user=user).values_list("role", flat=True))
+    keys = ApiKey.objects.filter(owner=user).order_by("-id")
+    wrote = PolicyRuleVersion.objects.filter(Q(author=user) | Q(owner=user)).order_by("-id")
+    names = [name for name in (user.get_username(), getattr(user, "email", "")) if name]
+    # As far as an index can tell; a decision compares without regard to case.
+    called = Principal.objects.filter(external_id__in={form for name in names for form in (name, name.casefold())})
+    votes = ApprovalVote.objects.filter(request__status=ApprovalStatus.PENDING, user=user).order_by("number")
+    newest = dict(votes.values_list("request_id", "is_withdrawal")[:OWN_LIMIT])
+    return Standing(
+        seats=tuple(seat for seat in Seat if seat.role in roles),
+        keys=tuple(keys.values_list("id", flat=True)[:OWN_LIMIT]),
+        principals=tuple(called.values_list("id", flat=True)),
+        rules=tuple(f"{name}@{version}" for name, version in wrote.values_list("rule__name", "version")[:OWN_LIMIT]),
+        voted=tuple(request for request, is_withdrawal in newest.items() if not is_withdrawal),
+    )
+
+
+def counts(standing: Standing) -> dict[str, int]:
+    return {tab: of_tab(standing, tab)[:COUNT_LIMIT].count() for tab in TABS}
 
 
 def waiting_count(user: Any) -> int:
-    return of_tab(user, MINE)[:COUNT_LIMIT].count()
+    return of_tab(standing_of(user), MINE)[:COUNT_LIMIT].count()
 
 
-def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
+def decision_view(user: Any, request_id: UUID, sealer: Sealer) -> DecisionView | None:
     found = ApprovalRequest.objects.select_related(
         "invocation__api_key__owner", "run__session__agent", "run__session__principal", "decided_by"
     )
@@ -106,7 +144,7 @@ def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
     if request is None:
         return None
     is_expired = request.status == ApprovalStatus.PENDING and decisions.is_expired(request_id)
-    waiting = of_tab(user, MINE).exclude(pk=request_id).order_by("expires_at", "id")
+    waiting = of_tab(standing_of(user), MINE).exclude(pk=request_id).order_by("expires_at", "id")
     votes = list(ApprovalVote.objects.filter(request=request).select_related("user").order_by("number"))
     return DecisionView(
         request=request,
@@ -114,13 +152,14 @@ def decision_view(user: Any, request_id: UUID) -> DecisionView | None:
         votes=votes,
         ballot=ballots.ballot(request, is_expired=is_expired),
         checks=services.checks(request, user, is_expired=is_expired),
+        altered=evidence.alterations(request, sealer) if request.status == ApprovalStatus.PENDING else [],
         is_expired=is_expired,
         next_request=waiting.values_list("id", flat=True).first(),
         my_vote=next((vote for vote in reversed(votes) if vote.user_id == user.pk), None),
     )
 
 
-def of_tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
+def of_tab(standing: Standing, tab: str) -> "QuerySet[ApprovalRequest]":
     """Return the requests of one tab, in no order.
 
     By the statement's time, which an index can be asked for; a decision asks the clock itself.
@@ -132,21 +171,27 @@ def of_tab(user: Any, tab: str) -> "QuerySet[ApprovalRequest]":
         lapsed = pending.filter(expires_at__lte=Now())
         return lapsed | ApprovalRequest.objects.filter(status=ApprovalStatus.EXPIRED)
     live = pending.filter(expires_at__gt=Now())
-    mine = live.filter(_for_seats(user)).exclude(invocation__api_key__owner=user)
-    mine = mine.exclude(pk__in=_voted(user))
-    return mine if tab == MINE else live.exclude(pk__in=mine.values("pk"))
+    if standing.rules:
+        live = live.alias(held_by=_held_by())
+    mine = _may_decide(standing)
+    return live.filter(mine if tab == MINE else ~mine)
 
 
-def _for_seats(user: Any) -> Q:
-    roles = set(Membership.objects.filter(user=user).values_list("role", flat=True))
+def _may_decide(standing: Standing) -> Q:
+    """What a decision asks of a person, as far as a list can ask it; who has nothing of a kind is not asked for it."""
     found = Q(pk__in=[])
-    for seat in Seat:
-        if seat.role in roles:
-            found |= Q(seats__contains=[seat])
-    return found
+    for seat in standing.seats:
+        found |= Q(seats__contains=[seat])
+    if standing.keys:
+        found &= ~Q(invocation__api_key__in=standing.keys)
+    if standing.principals:
+        found &= ~Q(run__session__principal__in=standing.principals)
+    if standing.rules:
+        found &= ~Q(held_by__in=standing.rules)
+    return found & ~Q(pk__in=standing.voted) if standing.voted else found
 
 
-def _voted(user: Any) -> Any:
-    """Requests on which this person's word stands."""
-    mine = ApprovalVote.objects.filter(user=user).order_by("request_id", "-number").distinct("request_id")
-    return ApprovalVote.objects.filter(pk__in=mine.values("pk"), is_withdrawal=False).values("request_id")
+def _held_by() -> Subquery:
+    """The rule that held the call, as `ballots` finds it."""
+    decided = PolicyDecision.objects.filter(invocation_id=OuterRef("invocation_id")).order_by("created_at", "id")
+    return Subquery(decided.values("rule")[:1])

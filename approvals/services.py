@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from approvals import ballots, seating
+from approvals import ballots, evidence, seating
 from approvals.models import ApprovalVote
 from approvals.seating import Ballot, Check, CountedVote, Voter
 from toolsys import decisions
@@ -18,6 +18,7 @@ from toolsys.domain.rejections import Rejection
 from toolsys.domain.seats import Seat
 from toolsys.domain.states import ApprovalStatus
 from toolsys.models import ApprovalRequest
+from toolsys.ports import Sealer
 from toolsys.problems import FieldError, Problem
 from toolsys.tenancy import tenant_transaction
 
@@ -27,14 +28,15 @@ BULK_REJECTIONS: Final = 50
 
 
 def decide(
-    *, tenant_id: str, request_id: UUID, user: Any, is_approval: bool, note: str, digest: str,
+    *, tenant_id: str, request_id: UUID, user: Any, is_approval: bool, note: str, digest: str, sealer: Sealer,
     seat: Seat | None = None, rejection: Rejection | None = None, is_reauthenticated: bool = False,
 ) -> ApprovalRequest:  # fmt: skip
     """Record one person's vote; where it decides, the call goes on in a worker after the commit.
 
-    `digest` is what the person was shown: if the request is about something else by now, nothing is decided.
-    `rejection` is what the agent is told. `is_reauthenticated`: the edge has just checked the password; approving a
-    call of high risk takes it. Raises: Problem (request.not_found, request.invalid, auth.forbidden, approval.*).
+    `digest` is what the person was shown: if the request is about something else by now, nothing is decided. What was
+    altered since it was held (`evidence`) can only be rejected. `rejection` is what the agent is told.
+    `is_reauthenticated`: the edge has just checked the password; approving a call of high risk takes it.
+    Raises: Problem (request.not_found, request.invalid, auth.forbidden, approval.*).
     """
     _check_words(note, rejection, is_approval=is_approval)
     with tenant_transaction(tenant_id):
@@ -43,6 +45,8 @@ def decide(
         _require(seating.checks(ballot, voter))
         if ballot.digest != digest:
             raise Problem("approval.changed")
+        if is_approval and evidence.alterations(locked.row, sealer):
+            raise Problem("approval.altered")
         vote = CountedVote(user.pk, _seat(ballot, voter, seat, is_approval=is_approval), is_approval)
         if is_approval and ballot.is_weighty and not is_reauthenticated:
             raise Problem("approval.password_needed")
@@ -82,7 +86,7 @@ class Decided:
 
 
 def decide_many(
-    *, tenant_id: str, shown: Sequence[tuple[UUID, str]], user: Any, is_approval: bool, note: str,
+    *, tenant_id: str, shown: Sequence[tuple[UUID, str]], user: Any, is_approval: bool, note: str, sealer: Sealer,
     rejection: Rejection | None = None, is_reauthenticated: bool = False,
 ) -> list[Decided]:  # fmt: skip
     """Decide several requests, each with the digest that was shown and in a transaction of its own.
@@ -103,7 +107,7 @@ def decide_many(
         try:
             decided = decide(
                 tenant_id=tenant_id, request_id=request_id, user=user, is_approval=is_approval, note=note,
-                digest=digest, rejection=rejection, is_reauthenticated=is_reauthenticated,
+                digest=digest, sealer=sealer, rejection=rejection, is_reauthenticated=is_reauthenticated,
             )  # fmt: skip
             found.append(Decided(request_id, decided.status))
         except Problem as problem:

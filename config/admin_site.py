@@ -11,6 +11,7 @@ from django.contrib.admin import AdminSite
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import rotate_token
@@ -34,8 +35,9 @@ from approvals.models import (
 from mcpcatalog import admin as mcp_admin
 from mcpcatalog.models import McpServer
 from toolsys import admin as toolsys_admin
-from toolsys import selectors
+from toolsys import guesses, selectors
 from toolsys.console import READERS, has_role
+from toolsys.guesses import Bound
 from toolsys.models import (
     Agent,
     ApiKey,
@@ -61,13 +63,40 @@ GROUPS: Final[tuple[tuple[str, tuple[type[Model], ...]], ...]] = (
 logger = logging.getLogger(__name__)
 
 
+# Of one account from one address, of one account from everywhere, and from one address at all.
+LOGIN_LIMIT: Final = 5
+ACCOUNT_LIMIT: Final = 50
+ADDRESS_LIMIT: Final = 100
+LOGIN_WINDOW_SECONDS: Final = 900
+
+
 class ConsoleLoginForm(AuthenticationForm):
-    """Refuses who belongs to no tenant, in the same words as a wrong password."""
+    """Refuses who belongs to no tenant, in the same words as a wrong password; bounds guesses, whoever is guessed."""
+
+    def clean(self) -> dict[str, Any]:
+        """Raises: ValidationError, which names the wait."""
+        bounds = _login_bounds(self.cleaned_data.get("username") or "", self.request)
+        wait = guesses.wait_before(bounds)
+        if wait:
+            raise ValidationError(f"Too many attempts. Try again in {guesses.said(wait)}.", code="throttled")
+        found = super().clean()
+        guesses.forget(bounds)
+        return found
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
         super().confirm_login_allowed(user)  # type: ignore[arg-type]
         if console_of(user.pk, None) is None:
             raise self.get_invalid_login_error()
+
+
+def _login_bounds(username: str, request: HttpRequest | None) -> list[Bound]:
+    account = username.casefold()[:200]
+    address = request.META.get("REMOTE_ADDR", "") if request is not None else ""
+    window = LOGIN_WINDOW_SECONDS
+    return [
+        Bound(f"login of {account} from {address}", LOGIN_LIMIT, window),
+        Bound(f"login of {account}", ACCOUNT_LIMIT, window), Bound(f"login from {address}", ADDRESS_LIMIT, window),
+    ]  # fmt: skip
 
 
 class ConsoleSite(AdminSite):

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from approvals import services as approvals
 from config.demo_seed import AGENT, PRINCIPAL, Actor
+from toolsys.composition import composed
 from toolsys.models import ApprovalRequest
 from toolsys.tenancy import tenant_transaction
 
@@ -113,7 +114,7 @@ class Stage:
         approvals.decide(
             tenant_id=self.acme.tenant_id, request_id=UUID(answer.call["approval_id"]), user=self.acme.approver,
             is_approval=True, note="approved in the demonstration", digest=self.digest_of(answer),
-            is_reauthenticated=True,
+            is_reauthenticated=True, sealer=composed().runtime.sealer,
         )  # fmt: skip
 
 

@@ -9,6 +9,10 @@ from typing import Any, Final
 
 MAXIMUM_CHARACTERS: Final = 20_000
 _ALLOWED: Final = frozenset("\n\t")
+# Letters and marks that are drawn as nothing: fillers, the blank of Braille, joiners and variation selectors.
+_BLANK: Final = frozenset(
+    map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0))
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 
 
 def visible(text: str) -> str:
@@ -25,4 +29,4 @@ def pretty(value: Any) -> str:
 
 
 def _is_invisible(char: str) -> bool:
-    return unicodedata.category(char) in {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
+    return char in _BLANK or unicodedata.category(char) in {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}

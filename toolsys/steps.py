@@ -281,12 +281,11 @@ def approval_digest(case: Case) -> str:
     assert case.normalized is not None
     assert case.tool is not None
     facts = case.facts
-    bound = {
-        "tenant": facts.tenant_id, "principal": str(facts.principal.id), "run": str(facts.run.id),
-        "tool": case.spec.name, "version": case.spec.version, "arguments": case.normalized.arguments_hash,
-        "classification": case.classification.model_dump(mode="json"), "binding": case.tool.binding,
-    }  # fmt: skip
-    return canonical.sha256_hex(canonical.canonical_bytes(bound))
+    return binding.approval_digest(
+        tenant=facts.tenant_id, principal=str(facts.principal.id), run=str(facts.run.id), tool=case.spec.name,
+        version=case.spec.version, arguments_hash=case.normalized.arguments_hash,
+        classification=case.classification, binding=case.tool.binding,
+    )  # fmt: skip
 
 
 def tool_digest(case: Case) -> str:

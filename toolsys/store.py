@@ -83,10 +83,12 @@ class SqlStore:
     def commit_hold(self, case: Case) -> Disposition:
         assert case.terms is not None
         assert case.decision is not None
+        assert case.tool is not None
         approval = {
             "id": self.ids.uuid(), "verdict": case.decision.verdict, "digest": steps.approval_digest(case),
             "seats": list(case.terms.seats), "expires_seconds": case.terms.expires_seconds,
             "consume_seconds": case.terms.consume_seconds, "votes": [], "tool_digest": steps.tool_digest(case),
+            "binding": case.tool.binding,
         }  # fmt: skip
         row = self._row(case, InvocationStatus.WAITING_FOR_APPROVAL)
         return self._propose(case, row, Disposition(case.call.invocation_id, Progress.HELD), approval=approval)

@@ -54,7 +54,13 @@ def decided(tenancy: Any, approver: Any, requests: list[Any]) -> list[float]:
 
     for request in requests:
         services.decide(
-            tenant_id=tenancy.id, request_id=request.id, user=approver, is_approval=True, note="", digest=request.digest
+            tenant_id=tenancy.id,
+            request_id=request.id,
+            user=approver,
+            is_approval=True,
+            note="",
+            digest=request.digest,
+            sealer=tenancy.runtime.sealer,
         )
     return [_claimed(tenancy, request) for request in requests]
 

@@ -1,8 +1,8 @@
 """How long one policy evaluation takes with 200 tenant rules. `python -m tests.bench.policy`; no server is needed.
 
-Rule sets: as tenants write them (most rules are about other tools); every rule covers the tool and looks at one value.
-Then two upper bounds without a budget: every rule looks at hours and four values, and every rule matches an expression
-of its own. Prints microseconds.
+Rule sets: as tenants write them (most rules are about other tools); every rule covers the tool and looks at one value;
+every rule looks at hours and four values; every rule matches. Then an upper bound without a budget: every rule matches
+an expression of its own. Prints microseconds.
 """
 
 import statistics
@@ -47,6 +47,11 @@ def expressions(number: int) -> JsonObject:
     return {"arguments": [{"pointer": "/to", "operator": "matches", "value": f".*{number}@example[.]com"}]}
 
 
+def matching(number: int) -> JsonObject:
+    """Every rule matches, by a value of its own."""
+    return {"tools": ["mcp.*"], "arguments": [{"pointer": "/amount", "operator": "gt", "value": number}]}
+
+
 def measured(name: str, match: Callable[[int], JsonObject]) -> float:
     rules = [
         Rule.model_validate({"name": f"r{n}", "verdict": "block", "priority": n % 7, "match": match(n)})
@@ -71,7 +76,7 @@ def measured(name: str, match: Callable[[int], JsonObject]) -> float:
 
 if __name__ == "__main__":
     slowest = max(measured("usual", usual), measured("covering", covering))
-    measured("conditions", conditions)
+    slowest = max(slowest, measured("conditions", conditions), measured("matching", matching))
     measured("expressions", expressions)
-    print(f"budget: p50 <= {BUDGET_MICROSECONDS} us for the first two")
+    print(f"budget: p50 <= {BUDGET_MICROSECONDS} us for all but the last")
     raise SystemExit(slowest > BUDGET_MICROSECONDS)

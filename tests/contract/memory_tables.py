@@ -246,7 +246,7 @@ class Tables:
         for row in self.calls.values():
             is_lost = row.status is InvocationStatus.RUNNING and not row.has_live_lease(now)
             if is_lost and row.suspended_kind is None and row.is_due(now) and row.lease_expires_at is not None:
-                wait = min(60.0, max(grace_seconds, (now - row.lease_expires_at).total_seconds() / 8))
+                wait = min(60.0, max(grace_seconds / 2, (now - row.lease_expires_at).total_seconds() / 8))
                 row.dispatch_after = now + timedelta(seconds=wait)
                 found.append(Due("lease", row.id))
         for row in self.calls.values():

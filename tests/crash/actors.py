@@ -155,11 +155,12 @@ def _decide(order: dict[str, Any]) -> None:
     from django.contrib.auth import get_user_model
 
     from approvals import services as approvals
+    from config.wiring import compose_web
 
     approvals.decide(
         tenant_id=order["tenant"], request_id=UUID(order["request"]), digest=order["digest"], note="as the cell says",
         user=get_user_model().objects.get(username=order.get("who", "approver")), is_approval=order["approve"],
-        is_reauthenticated=True,
+        is_reauthenticated=True, sealer=compose_web().runtime.sealer,
     )  # fmt: skip
     _answer(order, {"decided": True})
 

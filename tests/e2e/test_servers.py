@@ -75,7 +75,7 @@ def test_a_server_is_added_checked_enabled_and_classified(
     assert "Waiting for a worker" in admin.text()
     checked(acme, worker)
     # The page looks again by itself, without scripts too: a reload of ours would get into its way.
-    admin.page.get_by_text("Nothing accepts connections at this address").wait_for()
+    admin.page.get_by_text("Nothing accepts connections at this address").first.wait_for()
     sound(admin, "check failed")
     with tenant_transaction(acme.id):
         row = McpServer.objects.get(server_id="crm")

@@ -100,8 +100,8 @@ PIPELINE_DEFECTS: Final = (
         CALLS + "TestApproval::test_an_approval_of_something_else_is_void",
     ),
     defect(
-        "digest without arguments", "an approval is bound to the arguments", STEPS,
-        ' "arguments": case.normalized.arguments_hash,', "",
+        "digest without arguments", "an approval is bound to the arguments", "toolsys/domain/binding.py",
+        '"arguments": arguments_hash, ', "",
         "tests/unit/test_approval_binding.py::test_whatever_changes_makes_another_digest",
     ),
     defect(

@@ -373,6 +373,11 @@ _API: Final = (
     ),
     Requirement("approvals.races", "issue Approvals", "Of two changes one wins; no effect without a valid approval."),
     Requirement("approvals.votes", "DESIGN §5", "Seats are filled one by one, one rejection decides, words are kept."),
+    Requirement("inbox.four_eyes", "DESIGN §5", "What somebody may not decide does not wait for them."),
+    Requirement("approvals.evidence", "DESIGN §5", "What is shown is what the digest binds, or nobody can approve it."),
+    Requirement(
+        "passwords.bounded", "issue 5 high risk", "Guesses at passwords are bounded across processes, or not made."
+    ),
     Requirement("approvals.api", "DESIGN §6", "Keys read approvals and decide none; people decide in their session."),
     Requirement("approvals.evaluations", "DESIGN §5", "Every evaluation of step 6 is stored, also one without change."),
     Requirement("approvals.access", "issue Approvals", "Whoever is refused can ask for access, once and bounded."),

@@ -23,3 +23,8 @@ def test_values_are_indented_and_cut() -> None:
     )
     long = inert.pretty("x" * (inert.MAXIMUM_CHARACTERS + 10))
     assert long.endswith("… 12 more characters")
+
+
+@pytest.mark.parametrize("point", [0x034F, 0x115F, 0x180B, 0x2800, 0x3164, 0xFE0F, 0xFFA0, 0xE0101])
+def test_letters_that_are_drawn_as_nothing_are_shown_too(point: int) -> None:
+    assert inert.visible(f"a{chr(point)}b") == f"a[U+{point:04X}]b"

@@ -73,7 +73,7 @@ def test_what_an_operator_cannot_use_is_refused_when_it_is_written(pointer: str,
 )  # fmt: skip
 def test_what_a_decision_keeps_of_a_value_is_redacted_and_short(pointer: str, shown: Any) -> None:
     condition = Condition.model_validate({"pointer": pointer, "operator": "exists", "value": True})
-    seen = conditions.compiled(condition).seen(ARGUMENTS)
+    seen = conditions.Reading(ARGUMENTS).seen(conditions.compiled(condition))
     assert seen == {"pointer": pointer, "operator": "exists", "value": shown}
 
 
@@ -81,3 +81,13 @@ def test_what_a_decision_keeps_of_a_value_is_redacted_and_short(pointer: str, sh
 def test_an_expression_takes_linear_time() -> None:
     condition = Condition.model_validate({"pointer": "/text", "operator": "matches", "value": "(a+)+b"})
     assert conditions.compiled(condition).asked({"text": "a" * 200_000}) is False
+
+
+@gate("policy.conditions")
+def test_a_condition_that_many_rules_have_is_asked_once_and_one_that_only_looks_alike_by_itself() -> None:
+    """`1`, `true` and `1.0` are other values to a rule, though Python finds them equal."""
+    asked = [conditions.compiled(Condition.model_validate({"pointer": "/n", "operator": "eq", "value": value}))
+             for value in (1, True, "1", 1)]  # fmt: skip
+    reading = conditions.Reading({"n": 1})
+    assert [reading.asked(each) for each in asked] == [True, None, None, True]
+    assert len(reading.answers) == 3

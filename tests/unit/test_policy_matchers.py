@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from approvals import gate as port
 from approvals import matchers
+from approvals.conditions import Reading
 from approvals.matchers import Hours, Rule, Subject
 from approvals.rules import RuleMatch
 from approvals.ruleset import Permission, Ruleset
@@ -115,8 +116,9 @@ def test_a_value_of_an_unlike_kind_makes_the_match_uncertain() -> None:
 )  # fmt: skip
 def test_hours_are_those_of_the_week_in_their_own_time_zone(hours: dict[str, Any], at: str, holds: bool) -> None:
     found = Hours.model_validate(hours)
-    subject = Subject("x", (), {}, datetime.fromisoformat(f"{at}:00+00:00"))
-    assert found.hold(subject.local(found.timezone)) is holds
+    subject = Subject("x", (), datetime.fromisoformat(f"{at}:00+00:00"), Reading({}))
+    assert subject.is_within(found, "these") is holds
+    assert subject.is_within(found, "these") is holds, "asked again"
 
 
 @gate("policy.matchers")

@@ -171,6 +171,8 @@ _ROWS: Final = (
     _problem("step.conflict", 409, "This step was submitted before with another body.", "DESIGN §3"),
     _problem("step.duplicate_call_id", 422, "Each call of a step needs a call_id of its own.", "TS step", fix=MODIFY),
     _problem("approval.changed", 409, "This request changed. Look at it again.", "DESIGN §5"),
+    _problem("approval.altered", 409, "What this request shows is not what it was asked for. It can only be rejected.",
+             "DESIGN §5 digest"),
     _problem("approval.decided", 409, "This request is already decided.", "DESIGN §5"),
     _problem("approval.expired", 409, "This request has expired.", "DESIGN §5"),
     _problem("approval.call_ended", 409, "The call was cancelled; there is nothing to decide.", "issue 5 races"),

@@ -42,13 +42,17 @@ def redact(value: Any, *, depth: int = 1) -> Any:
     if isinstance(value, dict):
         if depth > MAXIMUM_DEPTH:
             return MARK
-        members = list(value.items())[:MAXIMUM_MEMBERS]
-        return {redact_text(key): _member(key, member, depth) for key, member in members}
+        return {redact_text(key): _member(key, member, depth) for key, member in _members(value)}
     if isinstance(value, list | tuple):
         return MARK if depth > MAXIMUM_DEPTH else [redact(item, depth=depth + 1) for item in value[:MAXIMUM_MEMBERS]]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _number(value)
     return value
+
+
+def _members(value: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return what is kept of an object, by name: the same object has one redacted copy, however it was written."""
+    return sorted(value.items(), key=lambda member: member[0])[:MAXIMUM_MEMBERS]
 
 
 def redact_text(text: str) -> str:
@@ -126,8 +130,7 @@ def _phones(value: Any, depth: int) -> Any:
         if depth > MAXIMUM_DEPTH:
             return MARK
         if isinstance(value, dict):
-            members = list(value.items())[:MAXIMUM_MEMBERS]
-            return {redact_text(key): _phones(member, depth + 1) for key, member in members}
+            return {redact_text(key): _phones(member, depth + 1) for key, member in _members(value)}
         return [_phones(item, depth + 1) for item in value[:MAXIMUM_MEMBERS]]
     if isinstance(value, bool) or value is None:
         return value

@@ -36,7 +36,8 @@ class ApprovalRequest(CallRecord):
 
     Two times: `expires_at` ends the deciding, `consume_by` (set by the decision) ends the use. `votes` are those that
     were counted, as {user, seat}: they stand while their people are entitled to them. `tool_digest` binds a grant that
-    is drawn from this request to the very tool. Personal data: who voted, who decided.
+    is drawn from this request to the very tool; `binding` is what the tool said of its server and credential, so that
+    the digest can be made again from what a page shows. Personal data: who voted, who decided.
     """
 
     invocation = tenant_key("toolsys.Invocation")
@@ -50,6 +51,7 @@ class ApprovalRequest(CallRecord):
     votes = models.JSONField(default=list, db_default=Value([], output_field=models.JSONField()))
     rejection_code = models.TextField(null=True)
     tool_digest = models.TextField(db_default="")
+    binding = models.TextField(db_default="", null=True)
     expires_at = models.DateTimeField()
     consume_seconds = models.FloatField()
     consume_by = models.DateTimeField(null=True)

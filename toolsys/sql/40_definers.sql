@@ -25,14 +25,15 @@ RETURNS TABLE (kind text, tenant_id text, id uuid, epoch int) LANGUAGE plpgsql S
 SET search_path = pg_catalog, public AS $$
 BEGIN
     RETURN QUERY
-    -- A claim clears `dispatch_after`: a lease that has passed is named at once, and then less and less often.
+    -- A claim clears `dispatch_after`: a lease that has passed is named at once, at each of the next few sweeps (whoever
+    -- was rung for may die before it claims), and then less and less often.
     WITH due AS (
         SELECT i.id, i.lease_expires_at AS since FROM public.tool_invocations i
         WHERE i.status = 'running' AND i.lease_expires_at <= clock_timestamp() AND i.suspended_kind IS NULL
           AND (i.dispatch_after IS NULL OR i.dispatch_after <= clock_timestamp())
         ORDER BY i.lease_expires_at LIMIT p_limit FOR UPDATE OF i SKIP LOCKED)
     UPDATE public.tool_invocations i SET dispatch_after = clock_timestamp() + make_interval(
-        secs => least(60, greatest(p_grace, extract(epoch FROM clock_timestamp() - due.since) / 8)))
+        secs => least(60, greatest(p_grace / 2, extract(epoch FROM clock_timestamp() - due.since) / 8)))
     FROM due WHERE i.id = due.id
     RETURNING 'lease'::text, i.tenant_id, i.id, i.claim_epoch;
 

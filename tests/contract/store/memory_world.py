@@ -106,6 +106,14 @@ class MemoryWorld:
     def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> None:
         assert self.tables.decide(row_id, is_approval=is_approval, digest=digest)
 
+    def grant(self, uses: int) -> UUID:
+        found = self._ids.uuid()
+        self.tables.grants[found] = uses
+        return found
+
+    def uses_left(self, grant: UUID) -> int:
+        return self.tables.grants[grant]
+
     def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
         self.tables.resolve(row_id, has_happened=has_happened)
 

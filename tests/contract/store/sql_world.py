@@ -18,6 +18,7 @@ from toolsys.domain.seats import Seat
 from toolsys.domain.states import ApprovalStatus, InvocationStatus, OutcomeStatus, RunStatus
 from toolsys.models import (
     ApprovalRequest,
+    GrantUse,
     Invocation,
     InvocationPayload,
     PlatformState,
@@ -25,6 +26,7 @@ from toolsys.models import (
     Resolution,
     Run,
     RunStep,
+    StandingGrant,
     Tenant,
     ToolEvent,
     WorkerProof,
@@ -119,6 +121,25 @@ class SqlWorld:
             else:
                 code = "policy.approval.expert_rejected"
                 record_decision(row, ApprovalStatus.REJECTED, user=person, votes=[], rejection_code=code)
+
+    def grant(self, uses: int) -> UUID:
+        (held,) = self._tenancy.propose(("demo.external_write", {"line": "drawn from"}), step=999)
+        confirms, proposes = approver(self.tenant_id), approver(self.tenant_id)
+        with tenant_transaction(self.tenant_id):
+            request = ApprovalRequest.objects.get(invocation_id=held.invocation_id)
+            made = StandingGrant.objects.create(
+                tenant_id=self.tenant_id, request=request, agent_id=self._tenancy.agent.pk, seats=["expert"],
+                tool_name="demo.external_write", tool_digest=request.tool_digest, origin_trust="external_untrusted",
+                maximum_uses=uses, expires_at=timezone.now() + DAY, note="of the contract", proposed_by=proposes,
+                confirmations=[{"user": confirms.pk, "seat": "expert"}], activated_at=timezone.now(),
+            )  # fmt: skip
+        return made.pk
+
+    def uses_left(self, grant: UUID) -> int:
+        with tenant_transaction(self.tenant_id):
+            row = StandingGrant.objects.get(pk=grant)
+            assert GrantUse.objects.filter(grant=row).count() == row.uses
+            return row.maximum_uses - row.uses
 
     def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
         user, _ = get_user_model().objects.using("operator").get_or_create(username="operator of the contract")

@@ -4,13 +4,13 @@ from dataclasses import replace
 from uuid import UUID
 
 from tests.contract.store.cases import WRITE, call_of, case_of
-from tests.contract.store.memory_world import MemoryWorld
+from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Invocation, Progress
 from toolsys.ports import Case
 
 
-def granted(world: MemoryWorld, grant: UUID, number: int) -> Case:
+def granted(world: World, grant: UUID, number: int) -> Case:
     case = case_of(world.store(), call_of(world, WRITE, number=number, arguments={"line": str(number)}), WRITE)
     assert case.decision is not None
     case.decision, case.terms = replace(case.decision, grant=grant), None
@@ -18,11 +18,11 @@ def granted(world: MemoryWorld, grant: UUID, number: int) -> Case:
 
 
 @gate("grants.last_use")
-def test_the_last_use_is_taken_once() -> None:
-    world, grant = MemoryWorld(), UUID(int=7)
-    world.tables.grants[grant] = 1
+def test_the_last_use_is_taken_once(world: World) -> None:
+    grant = world.grant(1)
+    before = world.row_count()
     first, second = granted(world, grant, 1), granted(world, grant, 2)
     assert isinstance(world.store().commit_intent(first), Invocation)
     late = world.store().commit_intent(second)
     assert not isinstance(late, Invocation)
-    assert (late.state, world.tables.grants[grant], world.row_count()) == (Progress.STALE, 0, 1)
+    assert (late.state, world.uses_left(grant), world.row_count()) == (Progress.STALE, 0, before + 1)

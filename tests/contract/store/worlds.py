@@ -75,6 +75,11 @@ class World(Protocol):
 
     def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> None: ...
 
+    def grant(self, uses: int) -> UUID:
+        """Have a standing grant in force with so many uses left."""
+
+    def uses_left(self, grant: UUID) -> int: ...
+
     def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
         """A person records what became of an uncertain call."""
 

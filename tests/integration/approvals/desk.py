@@ -40,7 +40,7 @@ class Desk:
     def decide(self, user: Any, **changes: Any) -> ApprovalRequest:
         given = {
             "tenant_id": self.tenancy.id, "request_id": self.request.id, "user": user, "is_approval": True, "note": "",
-            "digest": self.request.digest, "is_reauthenticated": True,
+            "digest": self.request.digest, "is_reauthenticated": True, "sealer": self.tenancy.runtime.sealer,
         }  # fmt: skip
         return services.decide(**{**given, **changes})
 

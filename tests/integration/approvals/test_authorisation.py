@@ -344,7 +344,10 @@ def test_who_may_decide(acme: Tenancy, globex: Tenancy, case: str) -> None:
 
 
 def bulk(acme: Tenancy, user: Any, *desks: Desk, **changes: Any) -> list[services.Decided]:
-    given = {"tenant_id": acme.id, "user": user, "is_approval": True, "note": "", "is_reauthenticated": True}
+    given = {
+        "tenant_id": acme.id, "user": user, "is_approval": True, "note": "", "is_reauthenticated": True,
+        "sealer": acme.runtime.sealer,
+    }  # fmt: skip
     shown = [(desk.request.id, desk.request.digest) for desk in desks]
     return services.decide_many(**{**given, "shown": shown, **changes})
 

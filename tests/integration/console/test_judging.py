@@ -212,7 +212,7 @@ def test_the_inbox_asks_as_much_for_many_as_for_few(acme: Tenancy, approver: Per
     decide(approver, held[1])
     many = {tab: _queries(approver, f"{INBOX}?tab={tab}") for tab in few}
     assert many == few
-    assert max(many.values()) <= 24
+    assert max(many.values()) <= 27
     page = _queries(approver, held[2].page)
     assert _queries(approver, held[3].page) == page
     assert page <= 45
@@ -230,3 +230,26 @@ def test_a_long_inbox_goes_on_page_after_page(acme: Tenancy, approver: Person, m
         path = INBOX + found[1].replace("&amp;", "&") if found else None
     assert seen == [str(each.request.pk) for each in held]
     assert approver.get(f"{INBOX}?after=nonsense").status_code == 200
+
+
+@gate("inbox.four_eyes")
+def test_what_somebody_may_not_decide_does_not_wait_for_them(acme: Tenancy, approver: Person) -> None:
+    """Whoever wrote the rule, answers for it, or proposed the call: it waits for others."""
+    writes, answers, proposes = (person((acme, Role.EXPERT_APPROVER)) for _ in range(3))
+    policy_services.save_rule(
+        tenant_id=acme.id, user=writes.user, owner=answers.user, name="hold-echo", verdict="require_expert_approval",
+        match={"tools": ["demo.echo"]},
+    )  # fmt: skip
+    acme.propose(("demo.echo", {"text": "by the rule"}))
+    written = hold(acme, "by the matrix")
+    assert [_waiting(each) for each in (writes, answers, proposes, approver)] == [(1, 1), (1, 1), (2, 0), (2, 0)]
+    with tenant_transaction(acme.id):
+        type(acme.principal).objects.filter(pk=acme.principal.pk).update(external_id=proposes.user.username)
+    assert [_waiting(each) for each in (proposes, approver)] == [(0, 2), (2, 0)]
+    assert str(written.request.pk) in approver.text(INBOX)
+
+
+def _waiting(who: Person) -> tuple[int, ...]:
+    """Return how many requests are under "waiting for me" and under "waiting for others"."""
+    found = [re.findall(r'<th scope="row"', who.text(f"{INBOX}?tab={tab}")) for tab in ("mine", "others")]
+    return tuple(map(len, found))

@@ -478,10 +478,6 @@ _MCP_ADMINISTRATION: Final = (
     Requirement(
         "catalog.quarantine", "DESIGN §7", "Where a tenant asks, what changed waits until somebody has looked."
     ),
-    Requirement("mcp.credential_check", "issue 4 Pages", "A version of a credential is tested, and never shown."),
-    Requirement("mcp.contracts_by_form", "DESIGN §7", "A fixed server's tools are declared on its page, or refused."),
-    Requirement("mcp.fleet", "DESIGN §9", "Operators see what is unclassified anywhere, and change it nowhere there."),
-    Requirement("catalog.review_pages", "notes console 28", "Who accepts a change sees it, and says what they saw."),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
     Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
     Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),

@@ -30,7 +30,7 @@ def edited(admin: Person, row: McpServer, tools: Any, mode: str = "fixed") -> An
     return admin.post(at(row, "edit"), **{**GIVEN, "mode": mode, "fixed_tools": text})
 
 
-@gate("mcp.contracts_by_form")
+@gate("mcp.pages")
 def test_tools_are_declared_on_the_form_and_taken_back(acme: Tenancy, admin: Person) -> None:
     row = added(acme, admin, mode="discovered")
     assert edited(admin, row, [FIND]).status_code == 302
@@ -41,7 +41,7 @@ def test_tools_are_declared_on_the_form_and_taken_back(acme: Tenancy, admin: Per
     assert (the(acme).mode, the(acme).fixed_tools) == ("discovered", [])
 
 
-@gate("mcp.contracts_by_form")
+@gate("mcp.pages")
 @pytest.mark.parametrize(
     ("tools", "said"),
     [
@@ -71,13 +71,13 @@ def test_what_is_no_contract_is_refused_with_what_to_write(acme: Tenancy, admin:
     assert (the(acme).mode, the(acme).fixed_tools) == ("discovered", [])
 
 
-@gate("mcp.contracts_by_form")
+@gate("mcp.pages")
 def test_declared_tools_need_a_fixed_server(acme: Tenancy, admin: Person) -> None:
     answer = edited(admin, added(acme, admin, mode="discovered"), [FIND], mode="discovered")
     assert "choose so, or empty this" in answer.content.decode()
 
 
-@gate("mcp.contracts_by_form")
+@gate("mcp.pages")
 def test_a_form_can_start_from_what_the_server_lists_and_saves_nothing_by_itself(acme: Tenancy, admin: Person) -> None:
     row = added(acme, admin, mode="discovered")
     listed(acme, "find", "drop")
@@ -91,7 +91,7 @@ def test_a_form_can_start_from_what_the_server_lists_and_saves_nothing_by_itself
     assert [each["name"] for each in the(acme).fixed_tools] == ["drop", "find"]
 
 
-@gate("mcp.contracts_by_form")
+@gate("mcp.pages")
 def test_operators_edit_programs_and_nobody_else_s_servers(
     acme: Tenancy, admin: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ def of(page: str) -> list[str]:
     return re.findall(r'name="tenant" value="([\w-]+)"', page)
 
 
-@gate("mcp.fleet")
+@gate("mcp.classified_by_operators")
 def test_an_operator_sees_their_organisations_and_classifies_in_each(
     acme: Tenancy, globex: Tenancy, initech: Tenancy, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -53,7 +53,7 @@ def test_an_operator_sees_their_organisations_and_classifies_in_each(
     assert of(operator.text(f"{FLEET}?tab=all")) == sorted([acme.id, globex.id])
 
 
-@gate("mcp.fleet")
+@gate("mcp.classified_by_operators")
 def test_a_tool_that_changed_since_its_server_was_classified_is_listed_until_somebody_says_something(
     acme: Tenancy, globex: Tenancy
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_tool_that_changed_since_its_server_was_classified_is_listed_until_som
     assert "No tool has changed" in operator.text(f"{FLEET}?tab=tools")
 
 
-@gate("mcp.fleet")
+@gate("mcp.classified_by_operators")
 @pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.TENANT_AUDITOR, Role.DEVELOPER, Role.EXPERT_APPROVER])
 def test_nobody_else_sees_it_and_nothing_is_posted_to_it(acme: Tenancy, role: Role) -> None:
     someone: Person = person((acme, role))
@@ -84,14 +84,14 @@ def test_nobody_else_sees_it_and_nothing_is_posted_to_it(acme: Tenancy, role: Ro
     assert person((acme, Role.OPERATOR)).post(FLEET).status_code == 403
 
 
-@gate("mcp.fleet")
+@gate("mcp.classified_by_operators")
 def test_without_the_operators_connection_there_is_no_such_page(acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> None:
     operator = person((acme, Role.OPERATOR))
     monkeypatch.delitem(settings.DATABASES, OPERATOR_ALIAS)
     assert operator.get(FLEET).status_code == 403
 
 
-@gate("mcp.fleet")
+@gate("mcp.classified_by_operators")
 def test_what_moves_is_unclassified_again_and_only_operators_say_otherwise(acme: Tenancy) -> None:
     configured(acme)
     operator, admin = person((acme, Role.OPERATOR)), person((acme, Role.TENANT_ADMIN))

@@ -33,7 +33,7 @@ def form(page: str) -> dict[str, Any]:
     return {"seen": seen, "shown": re.findall(r'name="shown" value="([0-9a-f-]+)"', page)}
 
 
-@gate("catalog.review_pages")
+@gate("catalog.quarantine")
 def test_a_changed_tool_is_shown_beside_what_was_accepted_and_is_accepted(acme: Tenancy, admin: Person) -> None:
     row = added(acme, admin)
     listed(acme, OLD)
@@ -57,7 +57,7 @@ def test_a_changed_tool_is_shown_beside_what_was_accepted_and_is_accepted(acme: 
     assert "1 held back" in admin.text(REVIEWS)
 
 
-@gate("catalog.review_pages")
+@gate("catalog.quarantine")
 def test_a_page_that_is_stale_accepts_nothing_and_shows_what_is_there_now(acme: Tenancy, admin: Person) -> None:
     row = added(acme, admin)
     listed(acme, OLD)
@@ -76,7 +76,7 @@ def test_a_page_that_is_stale_accepts_nothing_and_shows_what_is_there_now(acme: 
         assert not ToolReview.objects.exists()
 
 
-@gate("catalog.review_pages")
+@gate("catalog.quarantine")
 @pytest.mark.parametrize(
     ("role", "expected"),
     [
@@ -104,7 +104,7 @@ def test_readers_see_admins_and_operators_accept_and_admins_ask(
         assert (ToolReview.objects.count(), CatalogPolicy.objects.count()) == (expected[1] == 302, expected[2] == 302)
 
 
-@gate("catalog.review_pages")
+@gate("catalog.quarantine")
 def test_another_tenant_reviews_nothing_of_ours(acme: Tenancy, globex: Tenancy, admin: Person) -> None:
     row = added(acme, admin)
     listed(acme, OLD)
@@ -118,7 +118,7 @@ def test_another_tenant_reviews_nothing_of_ours(acme: Tenancy, globex: Tenancy, 
         assert not ToolReview.objects.exists()
 
 
-@gate("catalog.review_pages")
+@gate("catalog.quarantine")
 def test_the_first_fifty_are_shown_and_only_those_are_accepted(acme: Tenancy, admin: Person) -> None:
     row = added(acme, admin)
     listed(acme, *(RemoteTool(f"t{number}", "d", {"type": "object"}) for number in range(60)))

@@ -190,7 +190,7 @@ def test_a_worker_does_what_a_person_asked_for_once_and_remembers_what_it_learnt
     assert {"mcp.server.check_requested", "mcp.server.connected"} <= set(kinds)
 
 
-@gate("mcp.credential_check")
+@gate("mcp.check")
 def test_a_version_is_tested_without_being_the_one_that_counts_or_being_shown(
     acme: Tenancy, globex: Tenancy, doors: Doors, houses: Callable[[], House]
 ) -> None:
@@ -230,7 +230,7 @@ def answered(tenancy: Tenancy, house: House, row: McpServer, version: int) -> An
     return SimpleNamespace(is_passed=view.row.is_passed, says_of_version=view.says_of_version)
 
 
-@gate("mcp.credential_check")
+@gate("mcp.check")
 def test_a_version_that_is_erased_while_its_test_waits_is_missing(
     acme: Tenancy, doors: Doors, houses: Callable[[], House]
 ) -> None:

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0019_mcp_face")]
+    dependencies = [("toolsys", "0021_lease_sweeps")]
 
     operations = [
         migrations.AddField(

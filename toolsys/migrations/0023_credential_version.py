@@ -6,7 +6,7 @@ from toolsys.sqlfunctions import InstallFunctions
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0020_withheld_tools")]
+    dependencies = [("toolsys", "0022_withheld_tools")]
 
     operations = [
         # The definer role owns the functions: it may create them here, and keeps no right to create anything else.

@@ -469,9 +469,7 @@ _FAULTS: Final = (
 _MCP_ADMINISTRATION: Final = (
     Requirement("mcp.classified_by_operators", "TS Mapping", "Only operators say what a server is believed to do."),
     Requirement("mcp.overrides", "DESIGN §7", "A tenant's word tightens; the operators' holds for what they saw."),
-    Requirement(
-        "mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and what to do about it."
-    ),
+    Requirement("mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and the fix."),
     Requirement("mcp.import", "issue 4 Import", "What is imported is disabled, unclassified and without its secrets."),
     Requirement("mcp.pages", "issue 4 Pages", "Each role sees and does with servers what is its own, and no more."),
     Requirement("mcp.one_validator", "issue 4", "Every door refuses the same configuration for the same reason."),

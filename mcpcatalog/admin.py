@@ -5,6 +5,7 @@ only: a permission check, one service or selector call, one answer. Registered b
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -15,11 +16,28 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
-from mcpcatalog import administration, checking, classifying_pages, import_page, page_selectors
-from mcpcatalog.forms import ClientForm, CredentialForm, NewServerForm, ProgramForm, RulesForm, ServerForm
+from mcpcatalog import (
+    administration,
+    checking,
+    classifying_pages,
+    contracts,
+    fleet_pages,
+    import_page,
+    page_selectors,
+    review_pages,
+)
+from mcpcatalog.forms import (
+    ClientForm,
+    CredentialForm,
+    NewServerForm,
+    ProgramForm,
+    RulesForm,
+    ServerForm,
+    contracts_text,
+)
 from mcpcatalog.models import McpServer
 from mcpcatalog.page_selectors import ServerPage
-from mcpcatalog.remote import AuthScheme, Transport
+from mcpcatalog.remote import AuthScheme, CatalogMode, Transport
 from mcpcatalog.rules import rules
 from mcpcatalog.validators import InvalidConfiguration
 from toolsys import inert
@@ -66,6 +84,9 @@ class McpServerAdmin(ReadOnlyAdmin):
         return [
             page("import/", self._import, "import"),
             page("add-program/", self._add_program, "add_program"),
+            page("everywhere/", self._everywhere, "everywhere"),
+            page("reviews/", self._reviews, "reviews"),
+            page("<uuid:server>/review/", self._review, "review"),
             page("<uuid:server>/edit/", self._edit, "edit"),
             page("<uuid:server>/credential/", self._credential, "credential"),
             page("<uuid:server>/enabled/", self._enabled, "enabled"),
@@ -115,8 +136,16 @@ class McpServerAdmin(ReadOnlyAdmin):
             except InvalidConfiguration as refused:
                 form.refuse(refused.problems)
             else:
-                return self._done(request, server, f"Kept as version {number}. The next connection logs in with it.")
+                return self._kept(request, server, number)
         return self._page(request, page, form)
+
+    def _kept(self, request: HttpRequest, server: UUID, number: int) -> HttpResponse:
+        said = f"Kept as version {number}. The next connection logs in with it."
+        if "test" not in request.POST:
+            return self._done(request, server, said)
+        messages.success(request, said)
+        check = checking.request_check(tenant_of(request), server, user=request.user, version=number)
+        return HttpResponseRedirect(reverse("admin:mcpcatalog_mcpserver_checked", args=[server, check.pk]))
 
     def _enabled(self, request: HttpRequest, server: UUID) -> HttpResponse:
         page = self._posted(request, server, operators=True)
@@ -136,8 +165,13 @@ class McpServerAdmin(ReadOnlyAdmin):
         return self._done(request, server, said)
 
     def _request_check(self, request: HttpRequest, server: UUID) -> HttpResponse:
+        """Ask for a check, of one version of the credential where the form names one."""
         self._posted(request, server, operators=True)
-        check = checking.request_check(tenant_of(request), server, user=request.user)
+        try:
+            version = int(request.POST["version"]) if request.POST.get("version") else None
+            check = checking.request_check(tenant_of(request), server, user=request.user, version=version)
+        except (ValueError, Problem):
+            raise Http404 from None
         return HttpResponseRedirect(reverse("admin:mcpcatalog_mcpserver_checked", args=[server, check.pk]))
 
     def _check(self, request: HttpRequest, server: UUID, check: UUID) -> HttpResponse:
@@ -145,6 +179,8 @@ class McpServerAdmin(ReadOnlyAdmin):
         view = page_selectors.check_view(tenant_of(request), check)
         if view is None or view.row.server_id != page.row.server_id:
             raise Http404
+        if view.is_going_on:
+            view = replace(view, rungs=page_selectors.rungs_to_come(page.config))
         context = {
             "page": page, "row": page.row, "check": view, "check_chip": chip(view.state),
             "may_check": self._may_act(request, page),
@@ -187,21 +223,23 @@ class McpServerAdmin(ReadOnlyAdmin):
         return self.render(request, "edit.html", title, {"form": form, "is_new": True})
 
     def _edit(self, request: HttpRequest, server: UUID) -> HttpResponse:
+        """Edit what an admin, or of a program of the deployment an operator, says of a server."""
         page = self._found(request, server)
-        if not self._may_write(request, page):
+        if not self._may_act(request, page):
             raise PermissionDenied
-        form = ServerForm(request.POST or None, initial=_initial(page.row))
-        form.fields["server_id"].disabled = True
+        form = _edit_form(request, page)
         if request.method == "POST" and form.is_valid():
             try:
                 changed = administration.edit_server(
-                    tenant_of(request), server, _edited(form, page.row), user=request.user, rules=rules()
-                )
+                    tenant_of(request), server, _edited(form, page.row), user=request.user, rules=rules(),
+                    is_operator=page.is_operators,
+                )  # fmt: skip
             except InvalidConfiguration as refused:
                 form.refuse(refused.problems)
             else:
                 return self._done(request, server, _said_of_edit(changed))
-        return self.render(request, "edit.html", f"Edit {page.row.server_id}", {"form": form, "row": page.row})
+        context = {"form": form, "row": page.row, "page": page, "is_declaring": "declare" in request.GET}
+        return self.render(request, "edit.html", f"Edit {page.row.server_id}", context)
 
     def _import(self, request: HttpRequest) -> HttpResponse:
         if not has_role(request, Role.TENANT_ADMIN):
@@ -213,6 +251,17 @@ class McpServerAdmin(ReadOnlyAdmin):
 
     def _tool(self, request: HttpRequest, server: UUID, tool: UUID) -> HttpResponse:
         return classifying_pages.tool_answer(self, request, self._found(request, server), tool)
+
+    def _everywhere(self, request: HttpRequest) -> HttpResponse:
+        return fleet_pages.answer(self, request)
+
+    def _reviews(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return review_pages.list_answer(self, request)
+
+    def _review(self, request: HttpRequest, server: UUID) -> HttpResponse:
+        return review_pages.server_answer(self, request, self._found(request, server))
 
     # -- shared
 
@@ -262,14 +311,31 @@ def _taken_back(request: HttpRequest, server: UUID, version: str) -> int:
         raise Http404 from None
 
 
-def _initial(row: McpServer) -> dict[str, Any]:
-    scopes = "\n".join(row.token_scopes or ())
-    return {name: getattr(row, name) for name in ServerForm.base_fields} | {"token_scopes": scopes}
+def _edit_form(request: HttpRequest, page: ServerPage) -> RulesForm:
+    """Return the form of what a server is; `?declare` fills in what it lists now, and saves nothing."""
+    row, data = page.row, request.POST or None
+    initial = {name: getattr(row, name) for name in (*ServerForm.base_fields, "credential_ref")}
+    initial["token_scopes"] = "\n".join(row.token_scopes or ())
+    declared = row.fixed_tools
+    if "declare" in request.GET:
+        tools = [tool.row for tool in page.tools]
+        declared = [contracts.listed(tool.remote_name, tool.description, tool.input_schema) for tool in tools]
+        initial["mode"] = CatalogMode.FIXED
+    initial["fixed_tools"] = contracts_text(declared)
+    form: RulesForm
+    if row.transport == Transport.STDIO:
+        form = ProgramForm(data, initial=initial, programs={*rules().stdio_names, row.endpoint})
+    else:
+        form = ServerForm(data, initial=initial)
+    form.fields["server_id"].disabled = True
+    return form
 
 
-def _edited(form: ServerForm, row: McpServer) -> dict[str, Any]:
+def _edited(form: RulesForm, row: McpServer) -> dict[str, Any]:
     """Return the columns that the form says, with the reference that the scheme needs; a name is no secret."""
     columns = form.columns()
+    if isinstance(form, ProgramForm):
+        return columns
     if columns["auth_scheme"] == AuthScheme.NONE:
         return columns | {"credential_ref": None, "transport": Transport(row.transport)}
     return columns | {"credential_ref": row.credential_ref or f"store:{administration.credential_name(row.server_id)}"}

@@ -68,7 +68,8 @@ def edit_server(
         row = locked(tenant_id, server, using)
         before = config_of(row, {}, 0)
         wanted = {**drafts.columns_of(before), **columns}
-        if not is_operator and wanted["endpoint"] != before.endpoint:
+        is_moved = not is_operator and wanted["endpoint"] != before.endpoint
+        if is_moved:
             wanted |= unclassified()
         config = rules.checked(tenant_id, wanted, is_operator=is_operator, before=before, using=using)
         now = drafts.columns_of(config)
@@ -78,7 +79,8 @@ def edit_server(
         if changed:
             for name in changed:
                 setattr(row, name, now[name])
-            row.save(using=using, update_fields=changed)
+            row.classified_at = None if is_moved else row.classified_at
+            row.save(using=using, update_fields=[*changed, *(["classified_at"] if is_moved else [])])
             said = {"server": row.server_id, "fields": changed}
             records.note(tenant_id, "mcp.server.changed", said, user=user, using=using)
     return changed

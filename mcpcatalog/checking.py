@@ -5,7 +5,7 @@ unfinished: whoever asked starts another. Called by pages, the provider and `man
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -17,10 +17,11 @@ from django.utils import timezone
 from mcpcatalog import checks, mapping, selectors, services
 from mcpcatalog.checks import Offered, Rung, Seen
 from mcpcatalog.models import McpServer, ServerCheck
-from mcpcatalog.remote import RemoteError, ResolveCredential, ServerConfig, ServerUnreachable
+from mcpcatalog.remote import CatalogMode, RemoteError, ResolveCredential, ServerConfig, ServerUnreachable
 from mcpcatalog.selectors import Commands
 from toolsys import queue, records
 from toolsys.domain.context import CredentialResolver
+from toolsys.models import CredentialVersion
 from toolsys.ports import Clock
 from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
@@ -31,7 +32,7 @@ CHECK_SECONDS: Final = 60.0
 UNHEARD_SECONDS: Final = 15.0
 
 type Inspect = Callable[[ServerConfig, ResolveCredential], Awaitable[Seen]]
-type RunInspection = Callable[[ServerConfig], Seen]
+type RunInspection = Callable[[ServerConfig, int | None], Seen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +50,38 @@ class Checked:
         return next((rung for rung in self.rungs if rung.status == "failed"), None)
 
 
-def request_check(tenant_id: str, server: UUID, *, user: Any) -> ServerCheck:
+def request_check(tenant_id: str, server: UUID, *, user: Any, version: int | None = None) -> ServerCheck:
     """Ask the workers for a check; one that runs already is the answer. Transaction: opens one, rings after it.
 
+    With a version the server is asked what it says to this live one of its credential, whether it counts or not.
     Raises: Problem (request.not_found).
     """
     with tenant_transaction(tenant_id):
         row = McpServer.objects.select_for_update().filter(tenant_id=tenant_id, pk=server).first()
-        if row is None:
+        if row is None or (version is not None and version not in live_versions(row)):
             raise Problem("request.not_found")
         rows = ServerCheck.objects.filter(tenant_id=tenant_id, server_id=row.server_id).order_by("-id")
-        newest = rows.first()
+        newest = rows.filter(credential_version=version).first()
         if newest is not None and is_going_on(newest, timezone.now()):
             return newest
-        check = ServerCheck.objects.create(tenant_id=tenant_id, server_id=row.server_id, requested_by=user)
+        check = ServerCheck.objects.create(
+            tenant_id=tenant_id, server_id=row.server_id, requested_by=user, credential_version=version
+        )
         rows.filter(pk__in=list(rows.values_list("pk", flat=True)[KEPT : KEPT + 100])).delete()
-        records.note(tenant_id, "mcp.server.check_requested", {"server": row.server_id}, user=user)
+        said = {"server": row.server_id, **({"credential_version": version} if version is not None else {})}
+        records.note(tenant_id, "mcp.server.check_requested", said, user=user)
         bells = [queue.bell_id("inspect", "mcp", tenant_id, check.pk)]
         transaction.on_commit(partial(queue.ring_if_heard, bells), robust=True)
     return check
+
+
+def live_versions(row: McpServer) -> list[int]:
+    """Return the numbers of the versions of a server's own credential that can be tested, newest first."""
+    kind, _, name = (row.credential_ref or "").partition(":")
+    found = CredentialVersion.objects.filter(
+        tenant_id=row.tenant_id, credential__name=name, credential__retired_at=None, retired_at=None
+    )  # fmt: skip
+    return list(found.order_by("-version").values_list("version", flat=True)) if kind == "store" else []
 
 
 def is_going_on(check: ServerCheck, now: datetime) -> bool:
@@ -86,33 +100,58 @@ def perform(
         rows = ServerCheck.objects.filter(tenant_id=tenant_id, pk=check)
         if not rows.filter(started_at=None).update(started_at=clock.now()):
             return
-        server_id = rows.values_list("server_id", flat=True)[0]
+        server_id, version = rows.values_list("server_id", "credential_version")[0]
     state = selectors.server(tenant_id, server_id, commands)
     if state is None:
         return
-    found = walk(state.config, look, clock=clock, ceiling=ceiling)
+    found = walk(state.config, look, clock=clock, ceiling=ceiling, version=version)
     with tenant_transaction(tenant_id):
         rows.update(
             finished_at=clock.now(), rungs=[rung.as_json() for rung in found.rungs], is_passed=found.is_passed
         )  # fmt: skip
 
 
-def walk(config: ServerConfig, look: RunInspection, *, clock: Clock, ceiling: int) -> Checked:
-    """Walk up the ladder and remember what was learnt of the server. Transaction: must be outside."""
+def walk(
+    config: ServerConfig, look: RunInspection, *, clock: Clock, ceiling: int, version: int | None = None
+) -> Checked:
+    """Walk up the ladder and remember what was learnt of the server. Transaction: must be outside.
+
+    What a version that does not count met with says nothing of what calls will meet: it is not remembered.
+    """
     try:
-        seen = look(config)
+        seen = look(config, version)
     except TimeoutError:
         seen = Seen(()).failed(ServerUnreachable("the check took too long", effect="not_applied"))
+    is_remembered = version in {None, config.credential_version}
     offered = None
     if seen.catalog is not None:
-        generation = mapping.map_catalog(config, seen.catalog, output_ceiling_bytes=ceiling)
-        offered = Offered(len(generation.tools), len(generation.rejected), sum(map(len, generation.conflicts)))
-        services.record_discovery(
-            config, seen.catalog, generation, at=clock.now(), connected_in_seconds=seen.connected_in_seconds or 0.0
-        )
-    elif isinstance(seen.error, RemoteError):
+        listed = mapping.map_catalog(config, seen.catalog, output_ceiling_bytes=ceiling)
+        offered = _offered(config, listed)
+        if is_remembered:
+            _remember(config, seen, listed, at=clock.now(), ceiling=ceiling)
+    elif isinstance(seen.error, RemoteError) and is_remembered:
         services.record_failure(config, seen.error.reason_code, seen.error.detail, at=clock.now())
     return Checked(checks.ladder(config, seen, offered))
+
+
+def _offered(config: ServerConfig, listed: mapping.Generation) -> Offered:
+    """Of a fixed server, what is declared here and not listed there counts as rejected."""
+    usable, refused = len(listed.tools), len(listed.rejected) + sum(map(len, listed.conflicts))
+    if config.mode is CatalogMode.FIXED:
+        refused = len(config.fixed_tools) - usable
+    return Offered(usable, refused, is_fixed=config.mode is CatalogMode.FIXED)
+
+
+def _remember(config: ServerConfig, seen: Seen, listed: mapping.Generation, *, at: datetime, ceiling: int) -> None:
+    """A fixed server's catalog is what is declared here, whatever it lists."""
+    assert seen.catalog is not None
+    catalog = seen.catalog
+    if config.mode is CatalogMode.FIXED:
+        catalog = replace(mapping.declared_here(config), revision=seen.revision)
+        listed = mapping.map_catalog(config, catalog, output_ceiling_bytes=ceiling)
+    services.record_discovery(
+        config, catalog, listed, at=at, connected_in_seconds=seen.connected_in_seconds or 0.0
+    )  # fmt: skip
 
 
 async def inspected(config: ServerConfig, inspect: Inspect, credentials: CredentialResolver) -> Seen:

@@ -15,6 +15,7 @@ from mcpcatalog.remote import (
     AuthScheme,
     AuthUnsupported,
     Catalog,
+    CatalogMode,
     CredentialMissing,
     DestinationRefused,
     PermissionDenied,
@@ -89,19 +90,22 @@ class Offered:
 
     usable: int
     rejected: int
-    conflicting: int
+    is_fixed: bool = False
 
 
 def ladder(config: ServerConfig, seen: Seen, offered: Offered | None) -> tuple[Rung, ...]:
     """Return the rungs in order: up to the first that failed, then those that were not tried."""
-    names = STDIO if config.transport is Transport.STDIO else HTTP
-    broken = _broken(config, seen, offered)
-    rungs = []
-    for name in names:
-        if name == "tls" and config.endpoint.startswith("http://"):
-            continue
-        rungs.append(_rung(name, config, seen, offered, broken, is_past=_is_past(name, broken, names)))
-    return tuple(rungs)
+    names, broken = names_of(config), _broken(config, seen, offered)
+    return tuple(
+        _rung(name, config, seen, offered, broken, is_past=_is_past(name, broken, names)) for name in names
+    )  # fmt: skip
+
+
+def names_of(config: ServerConfig) -> tuple[str, ...]:
+    """Return the rungs that this server has, in order."""
+    if config.transport is Transport.STDIO:
+        return STDIO
+    return tuple(name for name in HTTP if name != "tls" or not config.endpoint.startswith("http://"))
 
 
 def is_passed(rungs: Iterable[Rung]) -> bool:
@@ -153,7 +157,7 @@ def _is_literal(name: str, seen: Seen) -> bool:
 def _broken(config: ServerConfig, seen: Seen, offered: Offered | None) -> str | None:
     error = seen.error
     if error is None:
-        has_none = offered is not None and offered.usable == 0 and offered.rejected + offered.conflicting > 0
+        has_none = offered is not None and offered.usable == 0 and offered.rejected > 0
         return "tools" if has_none else None
     if isinstance(error, _LOGIN):
         return "authentication"
@@ -205,8 +209,10 @@ def _fact(name: str, config: ServerConfig, seen: Seen, offered: Offered | None, 
     if name == "authentication":
         return "none asked for" if config.auth_scheme is AuthScheme.NONE else f"{config.auth_scheme} let us in"
     if name == "tools" and offered is not None:
-        dropped = offered.rejected + offered.conflicting
-        return f"{offered.usable} offered" + (f", {dropped} rejected" if dropped else "")
+        if offered.is_fixed:
+            missing = f", {offered.rejected} not listed" if offered.rejected else ""
+            return f"{offered.usable} of those declared here are listed" + missing
+        return f"{offered.usable} offered" + (f", {offered.rejected} rejected" if offered.rejected else "")
     return {"dns": "an address, nothing to look up", "address": "on the allowlist, and public or opened"}.get(name, "")
 
 
@@ -218,6 +224,8 @@ def fix_of(name: str, config: ServerConfig, seen: Seen, mark: Mark | None) -> st
             return text
     if name == "tls" and mark is not None:
         return next((text for word, text in _TLS.items() if word in mark.fact), _OTHERWISE["tls"])
+    if name == "tools" and config.mode is CatalogMode.FIXED and error is None:
+        return NOT_LISTED
     if name == "process" and config.command is None:
         return "The deployment has no such program: add it to TOOLSYS_STDIO_SERVERS and start the workers again."
     return _OTHERWISE[name]
@@ -255,6 +263,7 @@ _TLS: Final = {
     "mismatch": "The certificate is for another name: use the name that it was made for.",
     "not valid for": "The certificate is for another name: use the name that it was made for.",
 }  # fmt: skip
+NOT_LISTED: Final = "The server lists none of the tools that are declared here: compare the names on its page."
 _OTHERWISE: Final = {
     "dns": "The name cannot be resolved: check how the host is spelled, and that it is in public DNS.",
     "address": "The host is not permitted, or resolves to an address that is not public: add it to the reachable "
@@ -274,4 +283,5 @@ def fixes() -> Iterator[str]:
     """Yield every fix there is, for the page of documentation and its test."""
     yield from (text for texts in _FIXES.values() for text in texts.values())
     yield from _TLS.values()
+    yield NOT_LISTED
     yield from _OTHERWISE.values()

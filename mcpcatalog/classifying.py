@@ -7,6 +7,8 @@ and now, and raises the authorization epoch by trigger. Source: TS "Mapping"; DE
 from typing import Any, Final
 from uuid import UUID
 
+from django.utils import timezone
+
 from mcpcatalog import drafts
 from mcpcatalog.administration import alias, locked
 from mcpcatalog.drafts import Columns
@@ -29,6 +31,8 @@ NOTE_LIMIT: Final = 500
 def classify_server(tenant_id: str, server: UUID, columns: Columns, *, user: Any, rules: Rules) -> list[str]:
     """Say what a server does, and how it takes idempotency keys. Operators only. Return what changed.
 
+    Saying the same again says that it still holds, for whatever the server lists now.
+
     Transaction: opens one. Raises: InvalidConfiguration, Problem (request.not_found).
     """
     foreign = columns.keys() - set(CLASSIFIED)
@@ -43,15 +47,15 @@ def classify_server(tenant_id: str, server: UUID, columns: Columns, *, user: Any
             rules.checked(tenant_id, {**before, **columns}, is_operator=True, using=OPERATOR_ALIAS)
         )  # fmt: skip
         changed = [name for name in CLASSIFIED if before[name] != now[name]]
-        if changed:
-            for name in changed:
-                setattr(row, name, now[name])
-            row.save(using=OPERATOR_ALIAS, update_fields=changed)
-            said = {
-                "server": row.server_id, "from": {name: before[name] for name in changed},
-                "to": {name: now[name] for name in changed},
-            }  # fmt: skip
-            records.note(tenant_id, "mcp.server.classified", said, user=user, using=OPERATOR_ALIAS)
+        for name in changed:
+            setattr(row, name, now[name])
+        row.classified_at = timezone.now()
+        row.save(using=OPERATOR_ALIAS, update_fields=[*changed, "classified_at"])
+        said = {
+            "server": row.server_id, "from": {name: before[name] for name in changed},
+            "to": {name: now[name] for name in changed},
+        }  # fmt: skip
+        records.note(tenant_id, "mcp.server.classified", said, user=user, using=OPERATOR_ALIAS)
     return changed
 
 

@@ -32,14 +32,13 @@ def server_answer(pages: "McpServerAdmin", request: HttpRequest, page: ServerPag
     form = ClassificationForm(request.POST or None, initial=_initial(page.row))
     if request.method == "POST" and form.is_valid():
         try:
-            changed = classifying.classify_server(
+            classifying.classify_server(
                 tenant_of(request), page.row.pk, form.columns(), user=request.user, rules=rules()
             )
         except InvalidConfiguration as refused:
             form.refuse(refused.problems)
         else:
-            said = "Classified. Calls are judged by it from now on." if changed else "Nothing changed."
-            return _back(request, page.row, said)
+            return _back(request, page.row, "Classified. Calls are judged by it from now on.")
     context = {"form": form, "page": page, "row": page.row, "claims": inert.pretty(page.row.server_claims)}
     return pages.render(request, "classify.html", f"Classify {page.row.server_id}", context)
 

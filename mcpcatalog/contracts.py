@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 MAXIMUM_CONTRACTS: Final = 64
+type JsonSchema = dict[str, Any]
+
 # What gives a value a type, directly or elsewhere.
 _TYPING: Final = ("type", "enum", "const", "$ref", "anyOf", "allOf", "oneOf")
 
@@ -32,14 +34,14 @@ class ToolContract(BaseModel):
     def defects(self) -> Iterator[str]:
         """Yield what leaves the arguments open."""
         if self.input_schema.get("type") != "object" or self.input_schema.get("additionalProperties") is not False:
-            yield "the root must be an object with additionalProperties: false"
+            yield 'input_schema must have "type": "object" and "additionalProperties": false'
         properties = self.input_schema.get("properties", {})
         if not isinstance(properties, dict):
-            yield "properties must be an object"
+            yield "properties of input_schema must be an object"
             return
         for name, schema in properties.items():
             if not isinstance(schema, dict) or not any(word in schema for word in _TYPING):
-                yield f"the argument {name[:64]} has no type"
+                yield f"the argument {name[:64]} has no type: give it one"
 
 
 def typed(name: str, description: str, arguments: type[Arguments]) -> ToolContract:
@@ -56,3 +58,33 @@ def read(stored: Any) -> tuple[ToolContract, ...]:
         except ValidationError:
             continue
     return tuple(found)
+
+
+def faults(stored: Any) -> Iterator[str]:
+    """Yield why a list cannot be read as contracts, and what to write instead."""
+    if not isinstance(stored, list):
+        yield "This is a list of tools, each with name, description and input_schema."
+        return
+    if len(stored) > MAXIMUM_CONTRACTS:
+        yield f"At most {MAXIMUM_CONTRACTS} tools."
+    for number, item in enumerate(stored[:MAXIMUM_CONTRACTS], 1):
+        try:
+            ToolContract.model_validate(item)
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            yield f"Tool {number}: {'; '.join(map(_spoken, found[:3]))}."
+
+
+def listed(name: str, description: str, input_schema: JsonSchema) -> dict[str, Any]:
+    """Return a contract's columns as a server lists the tool, closed; whether it can be one the rules say."""
+    closed = {**input_schema, "additionalProperties": False}
+    return {"name": name, "description": description, "input_schema": closed}
+
+
+def _spoken(error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))[:64]
+    if error["type"] == "extra_forbidden":
+        return f"there is no {where} here, only name, description and input_schema"
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where}: {error['msg']}" if where else "write an object with name, description and input_schema"

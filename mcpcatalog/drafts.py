@@ -61,7 +61,9 @@ def _faults(columns: Columns) -> Iterator[Problem]:
         if not columns.get(name):
             yield Problem(name, "required", "This is needed.")
     for name, value in columns.items():
-        if name in COLUMNS and (name not in REQUIRED or value) and not _fits(name, value):
+        if name in CONTRACTS:
+            yield from (Problem(name, "kind", fault) for fault in contracts.faults(value or []))
+        elif name in COLUMNS and (name not in REQUIRED or value) and not _fits(name, value):
             yield Problem(name, "kind", _expected(name))
 
 
@@ -72,8 +74,6 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if name in SWITCHES:
         return isinstance(value, bool)
-    if name in CONTRACTS:
-        return value is None or (isinstance(value, list) and len(contracts.read(value)) == len(value))
     if name in LISTS:
         return value is None or (isinstance(value, list | tuple) and all(map(_is_text, value)))
     return _is_text(value) or (value is None and name in OPTIONAL_TEXTS)
@@ -90,8 +90,7 @@ def _expected(name: str) -> str:
     if name in CHOICES:
         return f"One of {', '.join(CHOICES[name])}."
     kinds = {
-        "a list of texts": LISTS, "a list of name, description and input_schema": CONTRACTS,
-        "a whole number": NUMBERS, "true or false": SWITCHES,
+        "a list of texts": LISTS, "a whole number": NUMBERS, "true or false": SWITCHES,
     }  # fmt: skip
     kind = next((kind for kind, names in kinds.items() if name in names), "a text")
     return f"This is {kind}."

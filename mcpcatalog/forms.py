@@ -5,13 +5,13 @@ Problems of the rules are put beside the field that they name. A secret is asked
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from django import forms
 from django.core.exceptions import ValidationError
 
-from mcpcatalog.remote import AuthScheme, KeyPlace, Transport
+from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, Transport
 from mcpcatalog.validators import Problem
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass
 
@@ -21,6 +21,13 @@ SCHEMES: Final = {
     AuthScheme.HEADER: "header: a header of its own",
     AuthScheme.OAUTH2_CLIENT: "oauth2_client: client credentials, exchanged for a token",
 }  # fmt: skip
+
+
+MODES: Final = {
+    CatalogMode.DISCOVERED: "discovered: what it lists",
+    CatalogMode.FIXED: "fixed: those declared below, and nothing else",
+}  # fmt: skip
+MAXIMUM_CONTRACT_CHARACTERS: Final = 500_000
 
 
 def _spoken(kind: Any) -> list[tuple[str, str]]:
@@ -51,8 +58,37 @@ class RulesForm(forms.Form):
             self.add_error(field, ValidationError(problem.message, code=problem.code))
 
 
-class ServerForm(RulesForm):
+class ContractsForm(RulesForm):
+    """Which tools of a server exist: whatever it lists, or exactly those that are declared here."""
+
+    mode = forms.ChoiceField(label="Its tools", choices=list(MODES.items()), initial=CatalogMode.DISCOVERED.value)
+    fixed_tools = forms.CharField(
+        label="Declared tools", required=False, strip=True, max_length=MAXIMUM_CONTRACT_CHARACTERS,
+        widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false", "class": "mono"}),
+        help_text='A JSON list of {"name", "description", "input_schema"}; each input_schema is an object with '
+        '"additionalProperties": false and a type for every argument.',
+    )  # fmt: skip
+
+    def clean_fixed_tools(self) -> Any:
+        """Raises: ValidationError, saying where the text stops being JSON."""
+        text = self.cleaned_data["fixed_tools"]
+        try:
+            return json.loads(text) if text else []
+        except json.JSONDecodeError as error:
+            raise ValidationError(f"Not JSON at line {error.lineno}, column {error.colno}.", code="json") from None
+        except (ValueError, RecursionError):
+            raise ValidationError("This is nested too deeply, or holds a number that is none.", code="json") from None
+
+
+def contracts_text(declared: Sequence[Any]) -> str:
+    return json.dumps(declared, indent=2, ensure_ascii=False) if declared else ""
+
+
+class ServerForm(ContractsForm):
     """A remote server, as a tenant admin describes it."""
+
+    field_order = ("server_id", "endpoint", "auth_scheme", "auth_name", "secret", "token_endpoint", "token_scopes",
+                   "timeout_seconds", "maximum_output_bytes", "mode", "fixed_tools")  # fmt: skip
 
     server_id = forms.CharField(
         label="Name", max_length=48, help_text="Lower-case letters, digits and _; its tools are called mcp.NAME.tool."
@@ -81,7 +117,8 @@ class ServerForm(RulesForm):
             "auth_scheme": found["auth_scheme"], "auth_name": found["auth_name"] or None,
             "token_endpoint": found["token_endpoint"].strip() or None,
             "token_scopes": lines(found["token_scopes"]) or None, "timeout_seconds": found["timeout_seconds"],
-            "maximum_output_bytes": found["maximum_output_bytes"],
+            "maximum_output_bytes": found["maximum_output_bytes"], "mode": found["mode"],
+            "fixed_tools": found["fixed_tools"],
         }  # fmt: skip
 
 
@@ -92,9 +129,10 @@ class NewServerForm(ServerForm):
     )  # fmt: skip
 
 
-class ProgramForm(RulesForm):
+class ProgramForm(ContractsForm):
     """A stdio server: a program that the deployment defines, chosen by an operator."""
 
+    field_order = ("server_id", "endpoint", "auth_scheme", "auth_name", "credential_ref")
     server_id = ServerForm.base_fields["server_id"]
     endpoint = forms.ChoiceField(label="Program", help_text="An entry of the deployment's TOOLSYS_STDIO_SERVERS.")
     auth_scheme = forms.ChoiceField(

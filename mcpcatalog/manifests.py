@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mcpcatalog import jsonc
 from toolsys.domain.names import normalize_remote_name
 
 MAXIMUM_BYTES: Final = 262_144
 MAXIMUM_ENTRIES: Final = 100
 MAXIMUM_DEPTH: Final = 16
 _PLACEHOLDER: Final = re.compile(
-    r"\$\{|\{[A-Za-z_][\w.:-]*\}|<[^<>]*>|\.\.\.|(?i:your[ _-]|xxx|changeme|replace)|\A\W*\Z"
+    r"\$\{|\{[A-Za-z_][\w.:-]*\}|<[^<>]*>|\.\.\.|(?i:your[ _-]|xxx|changeme|replace|[_-]here\b)"
+    r"|\A\$\w+\Z|\A%\w+%\Z|\A\W*\Z"
 )
 # What every client sends by itself; it says nothing of a login.
 _COMMON_HEADERS: Final = frozenset({"accept", "content-type", "user-agent"})
@@ -68,7 +70,7 @@ def _document(data: bytes) -> Any:
     if len(data) > MAXIMUM_BYTES:
         raise Unreadable(f"The file has more than {MAXIMUM_BYTES // 1024} KiB.")
     try:
-        document = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unrepeated)
+        document = json.loads(jsonc.plain(data.decode("utf-8-sig")), object_pairs_hook=_unrepeated)
         if _depth(document) <= MAXIMUM_DEPTH:
             return document
     except RecursionError:
@@ -140,13 +142,22 @@ def _of_registry(entry: Entry, described: dict[str, Any]) -> Entry:
         return _stdio(entry, {})
     if described.get("packages"):
         entry.notes.append("its packages are not taken over: they would run beside the workers")
-    listed = remote.get("headers")
-    headers = {
-        str(each.get("name")): str(each.get("value") or "${value}")
-        for each in (listed if isinstance(listed, list) else [])
-        if isinstance(each, dict) and each.get("name")
-    }  # fmt: skip
+    headers = {str(each["name"]): str(each.get("value") or "${value}") for each in _needed(entry, remote)}
     return _remote(entry, remote.get("url"), _kind(remote), headers)
+
+
+def _needed(entry: Entry, remote: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the headers of a registry's remote; of several, those that it needs or keeps secret."""
+    listed = remote.get("headers")
+    named = [
+        each for each in (listed if isinstance(listed, list) else []) if isinstance(each, dict) and each.get("name")
+    ]
+    needed = [each for each in named if each.get("isRequired") is True or each.get("isSecret") is True]
+    if len(named) < 2 or not needed:
+        return named
+    entry.notes += [f"the header {str(each['name'])[:64]} is optional and not taken over" for each in named
+                    if each not in needed]  # fmt: skip
+    return needed
 
 
 def _kind(remote: dict[str, Any]) -> str:

@@ -47,10 +47,14 @@ def map_catalog(server: ServerConfig, catalog: Catalog, *, output_ceiling_bytes:
     return Generation(digest, tuple((tool, spec_of(server, tool, digest)) for tool in kept), tuple(rejected), conflicts)
 
 
-def spec_of(server: ServerConfig, tool: RemoteTool, version: str) -> ToolSpec:
-    """Map one declaration. Source: the table of TS "Mapping a remote tool declaration into a ToolSpec"."""
-    said = tool.name in server.overrides
-    classification = classification_of(server, tool.name, declaration_hash(tool) if said else "")
+def spec_of(server: ServerConfig, tool: RemoteTool, version: str, declared: str = "") -> ToolSpec:
+    """Map one declaration; `declared` is its hash, where it is known.
+
+    Source: the table of TS "Mapping a remote tool declaration into a ToolSpec".
+    """
+    if not declared and tool.name in server.overrides:
+        declared = declaration_hash(tool)
+    classification = classification_of(server, tool.name, declared)
     return forced(ToolSpec(
         name=names.mcp_tool_name(server.server_id, _own_name(tool.name)),
         version=version,

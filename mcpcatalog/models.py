@@ -55,6 +55,9 @@ class McpServer(TenantOwned):
     is_stateless = models.BooleanField(default=False, help_text="Sessions may share one connection.")
     enabled = models.BooleanField(default=True)
 
+    # When operators last said what it does; null: nobody has, or it has moved since.
+    classified_at = models.DateTimeField(null=True, editable=False)
+
     # Observed by discovery; no part of the configuration.
     negotiated_revision = models.TextField(blank=True, default="", editable=False)
     catalog_hash = models.TextField(blank=True, default="", editable=False)
@@ -137,9 +140,13 @@ class ToolOverride(TenantOwned):
 
 
 class ServerCheck(TenantOwned):
-    """One walk up the ladder of a server: asked for by a person, done by a worker. The newest twenty are kept."""
+    """One walk up the ladder of a server: asked for by a person, done by a worker. The newest twenty are kept.
+
+    `credential_version` is the one that was to be tested; null: whichever counts, as calls do.
+    """
 
     server_id = models.TextField()
+    credential_version = models.IntegerField(null=True)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
@@ -208,6 +215,51 @@ class CatalogChange(TenantOwned):
 
     def __str__(self) -> str:
         return f"{self.server_id} {self.new_hash[:12]}"
+
+
+class CatalogPolicy(TenantOwned):
+    """How a tenant wants changes of its servers' catalogs to be treated; one row, absent until it says something.
+
+    Written by tenant admins (`reviews.ask`). It decides what new sessions are offered, and no verdict.
+    """
+
+    is_quarantining = models.BooleanField(default=False, help_text="Changed and new tools wait for a review.")
+    set_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        db_table = "mcp_catalog_policies"
+        verbose_name = "catalog policy"
+        constraints = [models.UniqueConstraint(fields=["tenant"], name="mcp_catalog_policy_is_single")]
+
+    def __str__(self) -> str:
+        return self.tenant_id
+
+
+class ToolReview(TenantOwned):
+    """Somebody looked at one declaration of one tool at one endpoint, and accepted it. Append-only.
+
+    A server with one such row is a reviewed server: what of it has none waits, where the tenant asks for it.
+    """
+
+    server_id = models.TextField()
+    # Of a URL, which may be longer than an index takes.
+    endpoint_hash = models.TextField()
+    remote_name = models.TextField()
+    declaration_hash = models.TextField()
+    accepted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        db_table = "mcp_tool_reviews"
+        verbose_name = "tool review"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "server_id", "remote_name", "declaration_hash", "endpoint_hash"],
+                name="mcp_tool_review_is_unique",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.server_id} {self.remote_name} {self.declaration_hash[:12]}"
 
 
 class SessionServer(TenantOwned):

@@ -7,7 +7,7 @@ the specs of a generation under its hash and the configuration that made them. W
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mcpcatalog import mapping, selectors
+from mcpcatalog import mapping, quarantine, selectors
 from mcpcatalog.remote import CatalogMode, ServerConfig
 from mcpcatalog.selectors import Commands, Observed, ServerState
 from toolsys.domain.spec import ToolSpec
@@ -24,11 +24,20 @@ class _Configured:
 
 
 @dataclass(frozen=True, slots=True)
+class _Listed:
+    """One tool of a generation: its spec, and what a review of it is of."""
+
+    spec: ToolSpec
+    remote_name: str
+    declared: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Mapped:
-    """The specs of one generation as they are under one configuration."""
+    """The tools of one generation as they are under one configuration."""
 
     config: ServerConfig
-    specs: tuple[ToolSpec, ...]
+    tools: tuple[_Listed, ...]
 
     def is_of(self, config: ServerConfig) -> bool:
         return self.config == config and self.config.overrides == config.overrides
@@ -54,6 +63,25 @@ class Offers:
         return frozenset(state.config.server_id for state in self.states(tenant_id) if is_offering(state))
 
     def specs(self, tenant_id: str) -> list[ToolSpec]:
+        return [spec for spec, is_held in self._judged(tenant_id) if not is_held]
+
+    def withheld(self, tenant_id: str) -> list[ToolSpec]:
+        """Return what waits until somebody has looked at it."""
+        return [spec for spec, is_held in self._judged(tenant_id) if is_held]
+
+    def _judged(self, tenant_id: str) -> list[tuple[ToolSpec, bool]]:
+        """What people accepted raises no epoch, and so is read anew."""
+        mapped = self._all(tenant_id)
+        if not quarantine.is_asked(tenant_id):
+            return [(tool.spec, False) for found in mapped for tool in found.tools]
+        reviews = quarantine.reviews(tenant_id, {tool.declared for found in mapped for tool in found.tools})
+        return [
+            (tool.spec, reviews.holds_back(found.config, tool.remote_name, tool.declared))
+            for found in mapped
+            for tool in found.tools
+        ]
+
+    def _all(self, tenant_id: str) -> list[_Mapped]:
         states = [state for state in self.states(tenant_id) if state.catalog_hash and is_offering(state)]
         known = {state.config.server_id: self._known(state) for state in states}
         missing = [state for state in states if known[state.config.server_id] is None]
@@ -61,9 +89,12 @@ class Offers:
         read = selectors.generations(tenant_id, hashes) if missing else {}
         for state in missing:
             config, version = state.config, state.catalog_hash
-            specs = tuple(mapping.spec_of(config, tool, version) for tool in read[config.server_id])
-            known[config.server_id] = self._mapped.put(_key(state), _Mapped(config, specs))
-        return [spec for found in known.values() if found is not None for spec in found.specs]
+            tools = tuple(
+                _Listed(mapping.spec_of(config, tool, version, declared), tool.name, declared)
+                for tool, declared in read[config.server_id]
+            )
+            known[config.server_id] = self._mapped.put(_key(state), _Mapped(config, tools))
+        return [found for found in known.values() if found is not None]
 
     def _known(self, state: ServerState) -> _Mapped | None:
         found = self._mapped.get(_key(state))

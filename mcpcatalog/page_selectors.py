@@ -11,12 +11,12 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from mcpcatalog import checking, checks, mapping, selectors
+from mcpcatalog import checking, checks, mapping, quarantine, selectors
 from mcpcatalog.administration import belongs_to_operators
 from mcpcatalog.models import CatalogChange, CatalogTool, McpServer, ServerCheck, ToolOverride
 from mcpcatalog.remote import ServerConfig
 from toolsys import inert
-from toolsys.domain.spec import STRICTEST, Classification
+from toolsys.domain.spec import Classification
 from toolsys.models import Credential, CredentialVersion
 
 CHANGES: Final = 10
@@ -36,6 +36,7 @@ class ToolLine:
     row: CatalogTool
     counts_as: Classification
     is_overridden: bool
+    is_held: bool = False
 
     @property
     def words(self) -> str:
@@ -43,9 +44,7 @@ class ToolLine:
 
     @property
     def claims(self) -> str:
-        found = self.row.claims.get("annotations")
-        pairs = found.items() if isinstance(found, dict) else ()
-        return ", ".join(f"{key}: {str(value)[:60]}" for key, value in list(pairs)[:10])
+        return claimed(self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,19 @@ class CheckView:
             return "No worker has finished it: see that workers run, then check again."
         return "A worker is at it." if self.row.started_at else "Waiting for a worker."
 
+    @property
+    def says_of_version(self) -> str:
+        """What the server said to the version of the credential that was to be tested."""
+        version = self.row.credential_version
+        if version is None or self.row.finished_at is None:
+            return ""
+        login = next((rung["status"] for rung in self.rungs if rung["name"] == "authentication"), "not_tried")
+        said = {
+            "passed": f"The server lets us in with version {version} of the credential.",
+            "failed": f"The server does not let us in with version {version} of the credential.",
+        }  # fmt: skip
+        return said.get(login, f"Nothing is known of version {version} of the credential: it was not asked for.")
+
 
 @dataclass(frozen=True, slots=True)
 class ServerPage:
@@ -88,8 +100,19 @@ class ServerPage:
         return spoken(self.config.classification)
 
     @property
+    def held_count(self) -> int:
+        return sum(tool.is_held for tool in self.tools)
+
+    @property
     def is_unclassified(self) -> bool:
-        return self.config.classification == STRICTEST
+        return self.row.classified_at is None
+
+
+def claimed(tool: CatalogTool) -> str:
+    """Return the annotations of a declaration in one line."""
+    found = tool.claims.get("annotations")
+    pairs = found.items() if isinstance(found, dict) else ()
+    return ", ".join(f"{key}: {str(value)[:60]}" for key, value in list(pairs)[:10])
 
 
 def spoken(classification: Classification) -> str:
@@ -117,15 +140,20 @@ def server_page(tenant_id: str, server: UUID) -> ServerPage | None:
 
 
 def tools_of(row: McpServer, config: ServerConfig) -> list[ToolLine]:
-    found = CatalogTool.objects.filter(
+    rows = CatalogTool.objects.filter(
         tenant_id=row.tenant_id, server_id=row.server_id, catalog_hash=row.catalog_hash
     ).order_by("registry_name")[:TOOLS]  # fmt: skip
-    return [tool_line(tool, config) for tool in found]
+    found = list(rows)
+    reviews = quarantine.reviews(row.tenant_id, {tool.declaration_hash for tool in found})
+    return [
+        tool_line(tool, config, is_held=reviews.holds_back(config, tool.remote_name, tool.declaration_hash))
+        for tool in found
+    ]
 
 
-def tool_line(tool: CatalogTool, config: ServerConfig) -> ToolLine:
+def tool_line(tool: CatalogTool, config: ServerConfig, *, is_held: bool = False) -> ToolLine:
     counts_as = mapping.classification_of(config, tool.remote_name, tool.declaration_hash)
-    return ToolLine(tool, counts_as, tool.remote_name in config.overrides)
+    return ToolLine(tool, counts_as, tool.remote_name in config.overrides, is_held)
 
 
 def overrides_of(row: McpServer, tool: CatalogTool) -> dict[bool, ToolOverride]:
@@ -139,6 +167,14 @@ def overrides_of(row: McpServer, tool: CatalogTool) -> dict[bool, ToolOverride]:
 def check_view(tenant_id: str, check: UUID) -> CheckView | None:
     row = ServerCheck.objects.filter(tenant_id=tenant_id, pk=check).select_related("requested_by").first()
     return _viewed(row, timezone.now()) if row is not None else None
+
+
+def rungs_to_come(config: ServerConfig) -> list[dict[str, Any]]:
+    """Return the ladder of a check that is going on: a worker writes all of it at the end."""
+    return [
+        {"name": name, "status": "not_tried", "title": checks.TITLES[name], "fact": "to come", "milliseconds": None}
+        for name in checks.names_of(config)
+    ]
 
 
 def newest_check(row: McpServer) -> CheckView | None:
@@ -165,10 +201,10 @@ def _versions(credential: Credential) -> list[CredentialVersion]:
 
 def _changes(row: McpServer) -> list[tuple[CatalogChange, list[dict[str, str]]]]:
     found = CatalogChange.objects.filter(tenant_id=row.tenant_id, server_id=row.server_id).order_by("-id")[:CHANGES]
-    return [(change, [_difference(each) for each in change.differences]) for change in found]
+    return [(change, [difference_line(each) for each in change.differences]) for change in found]
 
 
-def _difference(each: dict[str, str]) -> dict[str, str]:
+def difference_line(each: dict[str, str]) -> dict[str, str]:
     return {
         "tool": inert.visible(each["tool"]), "says": KINDS.get(each["kind"], each["kind"]),
         "parameter": inert.visible(each["parameter"]),

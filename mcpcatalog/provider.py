@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from mcpcatalog import checking, mapping, resources, selectors, services
+from mcpcatalog import checking, mapping, quarantine, resources, selectors, services
 from mcpcatalog.checking import Inspect
 from mcpcatalog.checks import Seen
 from mcpcatalog.discoveries import Discoveries
@@ -70,6 +70,12 @@ class RunOnLoop(Protocol):
         """Raises: TimeoutError."""
 
 
+class CredentialsOf(Protocol):
+    """Gives a tenant's resolver; with a version, one that takes this one instead of the one that counts."""
+
+    def __call__(self, tenant_id: str, version: int | None = None) -> CredentialResolver: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """What only a worker has: connections, the loop that they live on, and credentials.
@@ -79,7 +85,7 @@ class Workbench:
 
     connections: Pool
     run: RunOnLoop
-    credentials: Callable[[str], CredentialResolver]
+    credentials: CredentialsOf
     routes: Routes | None = None
     notes: Notes = field(default_factory=Notes)
     inspect: Inspect | None = None
@@ -95,10 +101,13 @@ class Workbench:
         if self.routes is not None:
             self.routes.release(tenant_id, session_id)
 
-    def look(self, config: ServerConfig) -> Seen:
-        """Watch one connection of its own to a server. Raises: TimeoutError."""
+    def look(self, config: ServerConfig, version: int | None = None) -> Seen:
+        """Watch one connection of its own to a server, logging in with this version of its credential.
+
+        None: the one that counts. Raises: TimeoutError.
+        """
         assert self.inspect is not None, "a workbench without an inspector is a test's"
-        resolver = self.credentials(config.tenant_id)
+        resolver = self.credentials(config.tenant_id, version)
         return self.run(checking.inspected(config, self.inspect, resolver), checking.CHECK_SECONDS - 5.0)
 
     def close(self) -> None:
@@ -122,7 +131,7 @@ class Lease:
 
 def open_workbench(
     run: RunOnLoop,
-    credentials: Callable[[str], CredentialResolver],
+    credentials: CredentialsOf,
     policy_for: Callable[[ServerConfig], EgressPolicy],
     counts: EgressCounts | None = None,
     lease: Lease | None = None,
@@ -203,6 +212,9 @@ class McpProvider:
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         return self._offers.specs(tenant_id)
 
+    def withheld(self, tenant_id: str) -> list[ToolSpec]:
+        return self._offers.withheld(tenant_id)
+
     def refresh_keys(self, tenant_id: str) -> list[str]:
         now, states = self.clock.now(), self._offers.states(tenant_id)
         return [state.config.server_id for state in states if is_stale(state, now, self.reuse_seconds)]
@@ -268,9 +280,13 @@ class McpProvider:
         self._discoveries.record(config, catalog, took)
 
     def note_pin(
-        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
-    ) -> None:
-        """Record `mcp.server.pinned` for each server whose remembered discovery the session took."""
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str],
+        withheld: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """Record `mcp.server.pinned` for each server whose remembered discovery the session took, and
+        `mcp.tool.quarantined` for each of which it was not given all.
+        """
+        quarantine.record_withheld(tenant_id, session_id, withheld)
         tools = Counter(spec.server_id for spec in pinned if spec.server_id and spec.server_id not in refreshed)
         if tools:
             services.record_pins(tenant_id, session_id, tools)

@@ -117,16 +117,20 @@ def server(tenant_id: str, server_id: str, commands: Commands) -> ServerState | 
         return next(iter(_states(tenant_id, rows, commands)), None)
 
 
-def generations(tenant_id: str, hashes: Mapping[str, str]) -> dict[str, list[RemoteTool]]:
-    """Return by server the tools of one generation each that were not withdrawn, in one query."""
-    found: dict[str, list[RemoteTool]] = {server_id: [] for server_id in hashes}
+def generations(tenant_id: str, hashes: Mapping[str, str]) -> dict[str, list[tuple[RemoteTool, str]]]:
+    """Return by server the tools of one generation each that were not withdrawn, with the hashes of their
+    declarations, in one query.
+    """
+    found: dict[str, list[tuple[RemoteTool, str]]] = {server_id: [] for server_id in hashes}
     with tenant_transaction(tenant_id):
         rows = CatalogTool.objects.filter(
             tenant_id=tenant_id, server_id__in=hashes.keys(), catalog_hash__in=set(hashes.values()), withdrawn_at=None
         ).order_by("registry_name")
-        for server_id, digest, *declared in rows.values_list("server_id", "catalog_hash", *_DECLARED):
+        for server_id, digest, declared, *tool in rows.values_list(
+            "server_id", "catalog_hash", "declaration_hash", *_DECLARED
+        ):
             if hashes[server_id] == digest:
-                found[server_id].append(RemoteTool(*declared))
+                found[server_id].append((RemoteTool(*tool), declared))
     return found
 
 

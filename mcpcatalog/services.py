@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
+from django.utils import timezone
 
 from mcpcatalog import prompts
 from mcpcatalog.differences import differences
@@ -22,6 +23,7 @@ from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool, ServerConfig, T
 from mcpcatalog.validators import InvalidConfiguration, problems
 from toolsys import allowances
 from toolsys import services as platform
+from toolsys.domain.spec import STRICTEST
 from toolsys.egress import EgressPolicy, Origin
 from toolsys.models import ToolEvent
 from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
@@ -53,7 +55,10 @@ def register_server(
         if is_operator and config.transport is Transport.HTTP:
             for url in filter(None, (config.endpoint, config.token_endpoint)):
                 allowances.allow(config.tenant_id, str(Origin.of(url)), user=None, using=using)
-        return McpServer.objects.using(using).create(tenant_id=config.tenant_id, **columns_of(config))
+        is_said = is_operator and config.classification != STRICTEST
+        return McpServer.objects.using(using).create(
+            tenant_id=config.tenant_id, classified_at=timezone.now() if is_said else None, **columns_of(config)
+        )
 
 
 def record_discovery(

@@ -240,7 +240,9 @@ def _contracts(server: ServerConfig) -> Iterator[Problem]:
     declared = server.fixed_tools
     if server.mode is not CatalogMode.FIXED:
         if declared:
-            yield Problem("fixed_tools", "not_expected", "Only a fixed server declares its tools here.")
+            yield Problem(
+                "fixed_tools", "not_expected", "Only a fixed server declares its tools here: choose so, or empty this."
+            )
         return
     if not 0 < len(declared) <= MAXIMUM_CONTRACTS:
         yield Problem("fixed_tools", "required", f"A fixed server declares 1 to {MAXIMUM_CONTRACTS} tools.")

@@ -8,9 +8,10 @@ connects again resolves again, so that a rotation takes effect. Source: DESIGN Â
 import asyncio
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from toolsys import database
 from toolsys.domain.context import SecretValue
@@ -31,8 +32,9 @@ class Credentials:
     sealer: Sealer
     folder: Path | None = None
 
-    def of(self, tenant_id: str) -> "TenantCredentials":
-        return TenantCredentials(tenant_id, self.sealer, self.folder)
+    def of(self, tenant_id: str, version: int | None = None) -> "TenantCredentials":
+        """Return a tenant's resolver; with a version, one that takes this live one of the store's credentials."""
+        return TenantCredentials(tenant_id, self.sealer, self.folder, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class TenantCredentials:
     tenant_id: str
     sealer: Sealer
     folder: Path | None = None
+    version: int | None = None
 
     async def resolve(self, credential_ref: str) -> SecretValue:
         """Raises: NotAvailable (tool.credentials_missing)."""
@@ -59,7 +62,7 @@ class TenantCredentials:
     def _stored(self, name: str) -> str | None:
         try:
             with tenant_transaction(self.tenant_id):
-                rows = database.call("SELECT id, sealed FROM toolsys_take_credential(%s)", (name,))
+                rows = self._rows(name)
         finally:
             database.release_connection()
         for identifier, sealed in rows:
@@ -68,6 +71,13 @@ class TenantCredentials:
             except CannotOpen:
                 raise NotAvailable("tool.credentials_missing", "sealed under a key that is not in the ring") from None
         return None
+
+    def _rows(self, name: str) -> Sequence[Any]:
+        if self.version is None:
+            return database.call("SELECT id, sealed FROM toolsys_take_credential(%s)", (name,))
+        return database.call(
+            "SELECT id, sealed FROM toolsys_take_credential_version(%s, %s)", (name, self.version)
+        )  # fmt: skip
 
     def _mounted(self, name: str) -> str | None:
         if self.folder is None:

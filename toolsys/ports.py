@@ -83,6 +83,9 @@ class ToolProvider(Protocol):
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         """Return what a new session may pin, from what is already discovered; reads only the database."""
 
+    def withheld(self, tenant_id: str) -> list[ToolSpec]:
+        """Return what `specs` leaves out because nobody has looked at it yet; reads only the database."""
+
     def refresh_keys(self, tenant_id: str) -> list[str]:
         """Return the ids whose discovery is stale and must be refreshed by a worker before pinning."""
 
@@ -90,9 +93,13 @@ class ToolProvider(Protocol):
         """Look at one source again and record what it offers, or why not. Runs in a worker; raises nothing."""
 
     def note_pin(
-        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
-    ) -> None:
-        """Record which sources a new session took at their remembered word. Transaction: needs the session's."""
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str],
+        withheld: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """Record which sources a new session took at their remembered word, and the names that it was not given.
+
+        Transaction: needs the session's.
+        """
 
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:
         """Return the tool behind a pinned spec under the live classification.

@@ -111,6 +111,20 @@ class Registry:
             offered += report.accepted
         return sorted((spec for spec in offered if audience.may_pin(spec, self._limits)), key=lambda spec: spec.name)
 
+    def withheld_for_session(
+        self,
+        tenant_id: str,
+        enabled: Sequence[str],
+        scopes: frozenset[str],
+        *,
+        profile: str = "",
+        environment: str = "",
+    ) -> list[str]:
+        """Return the names that a new session would pin if somebody had looked at them, sorted."""
+        audience = Audience(tuple(enabled), scopes, profile, environment)
+        held = [spec for provider in self._providers.values() for spec in provider.withheld(tenant_id)]
+        return sorted(spec.name for spec in held if audience.may_pin(spec, self._limits))
+
     def register_dynamic(self, specs: Sequence[ToolSpec], source: ToolSource) -> RegistrationReport:
         """Force and check what a provider found, one by one: a bad one never costs its siblings.
 

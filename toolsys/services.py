@@ -31,6 +31,7 @@ from toolsys.registry import Registry
 from toolsys.tenancy import tenant_transaction
 
 TRUST_ASSERT: Final = "trust.assert"
+QUARANTINED: Final = "tool.quarantined"
 STALE_RETRIES: Final = 5
 REFRESH_SECONDS: Final = 15.0
 MAXIMUM_RUN_SECONDS: Final = 7 * 24 * 3600
@@ -232,16 +233,20 @@ def open_session(
         principal, _ = Principal.objects.get_or_create(tenant_id=tenant_id, external_id=principal_id)
         key = ApiKey.objects.get(pk=api_key_id)
         scopes = frozenset(key.scopes) & frozenset(principal.scopes)
-        offered = registry.specs_for_session(
-            tenant_id, agent.enabled_tools, scopes, profile=profile or agent.profile, environment=environment
-        )
+        place = {"profile": profile or agent.profile, "environment": environment}
+        # What is looked at between these two reads is offered: it is held back once, or not at all.
+        held = registry.withheld_for_session(tenant_id, agent.enabled_tools, scopes, **place)
+        offered = registry.specs_for_session(tenant_id, agent.enabled_tools, scopes, **place)
         pin = registry.pin(offered)
+        held = [name for name in held if name not in pin.tools]
         session = AgentSession.objects.create(
-            tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, environment=environment,
-            profile=profile or agent.profile, tool_set=_tool_set(tenant_id, pin), tool_schema_sha256=pin.sha256,
+            tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, **place,
+            tool_set=_tool_set(tenant_id, pin), tool_schema_sha256=pin.sha256,
+            withheld_tools=[{"name": name, "reason_code": QUARANTINED} for name in held],
         )  # fmt: skip
         for domain, provider in runtime.providers.items():
-            provider.note_pin(tenant_id, session.id, offered, refreshed[domain])
+            mine = [name for name in held if name.startswith(f"{domain}.")]
+            provider.note_pin(tenant_id, session.id, offered, refreshed[domain], mine)
         return session
 
 

@@ -121,12 +121,21 @@ class Console:
 
 def console_of(user_id: int, wanted: str | None) -> Console | None:
     """Return the person's tenant: the one they chose, or their only one; None for who belongs nowhere."""
-    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
-        cursor.execute("SELECT tenant_id, role FROM toolsys_find_memberships(%s)", [user_id])
-        found = cursor.fetchall()
+    found = _memberships(user_id)
     if not found:
         return None
     tenants = tuple(dict.fromkeys(tenant_id for tenant_id, _ in found))
     only = tenants[0] if wanted is None and len(tenants) == 1 else None
     tenant_id = wanted if wanted in tenants else only
     return Console(tenant_id, frozenset(role for owner, role in found if owner == tenant_id), tenants)
+
+
+def tenants_as(user_id: int, role: str) -> tuple[str, ...]:
+    """Return the tenants in which a person has this role, whichever they work in now."""
+    return tuple(sorted({tenant_id for tenant_id, held in _memberships(user_id) if held == role}))
+
+
+def _memberships(user_id: int) -> list[tuple[str, str]]:
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("SELECT tenant_id, role FROM toolsys_find_memberships(%s)", [user_id])
+        return cast("list[tuple[str, str]]", cursor.fetchall())

@@ -8,9 +8,10 @@ DECLARE
         'negotiated_revision', 'catalog_hash', 'discovered_fingerprint', 'last_discovered_at', 'list_changed_at', 'last_failed_at',
         'failed_fingerprint', 'last_failure_code', 'last_failure_detail', 'consecutive_failures', 'server_claims', 'rejected_tools'];
     -- What a server is believed to do: a tenant that could say so would grant itself what the classification withholds.
-    classified CONSTANT text[] := ARRAY['side_effect', 'risk', 'idempotency', 'key_place', 'key_name', 'is_stateless'];
+    classified CONSTANT text[] := ARRAY['side_effect', 'risk', 'idempotency', 'key_place', 'key_name', 'is_stateless',
+        'classified_at'];
     strictest CONSTANT jsonb := '{"side_effect": "external_write", "risk": "high", "idempotency": "non_idempotent",
-        "key_place": "none", "key_name": "", "is_stateless": false}';
+        "key_place": "none", "key_name": "", "is_stateless": false, "classified_at": null}';
     is_same boolean := false;
 BEGIN
     IF pg_has_role(current_user, 'toolsys_operator', 'MEMBER') THEN

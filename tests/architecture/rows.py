@@ -34,7 +34,7 @@ VALID: dict[str, dict[str, Any]] = {
     "McpServer": {
         "auth_scheme": "none", "auth_name": None, "credential_ref": None, "token_endpoint": None, "token_scopes": None,
         "required_scopes": [], "mode": "discovered", "fixed_tools": [], "key_place": "none", "key_name": "",
-        "is_stateless": False,
+        "is_stateless": False, "classified_at": None,
     },
     "ToolOverride": {"is_operators": False},
     "Skill": {"source": "agent", "server_id": None},

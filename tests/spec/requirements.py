@@ -472,12 +472,11 @@ _FAULTS: Final = (
 _MCP_ADMINISTRATION: Final = (
     Requirement("mcp.classified_by_operators", "TS Mapping", "Only operators say what a server is believed to do."),
     Requirement("mcp.overrides", "DESIGN §7", "A tenant's word tightens; the operators' holds for what they saw."),
-    Requirement(
-        "mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and what to do about it."
-    ),
+    Requirement("mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and the fix."),
     Requirement("mcp.import", "issue 4 Import", "What is imported is disabled, unclassified and without its secrets."),
     Requirement("mcp.pages", "issue 4 Pages", "Each role sees and does with servers what is its own, and no more."),
     Requirement("mcp.one_validator", "issue 4", "Every door refuses the same configuration for the same reason."),
+    Requirement("catalog.quarantine", "DESIGN §7", "Where a tenant asks, changed tools wait for a review."),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
     Requirement("roles.platform", "DESIGN §2", "Roles of the platform are given and taken by operators only."),
     Requirement("egress.allowlist", "DESIGN §8", "A tenant's servers are dialled where its allowlist says."),

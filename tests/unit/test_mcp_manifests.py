@@ -57,6 +57,9 @@ def test_every_shape_gives_the_same_server(document: Any) -> None:
         ({"Authorization": "${env:HEADER}"}, "bearer", None, ""),
         ({"X-Api-Key": "<your key>"}, "header", "X-Api-Key", ""),
         ({"X-Api-Key": "YOUR_API_KEY"}, "header", "X-Api-Key", ""),
+        ({"X-Api-Key": "API_KEY_HERE"}, "header", "X-Api-Key", ""),
+        ({"Authorization": "Bearer $CRM_TOKEN"}, "bearer", None, ""),
+        ({"Authorization": "Bearer %CRM_TOKEN%"}, "bearer", None, ""),
         ({"X-Api-Key": ""}, "header", "X-Api-Key", ""),
     ],
 )
@@ -119,3 +122,35 @@ def test_a_file_that_says_nothing_we_can_read_is_refused_as_a_whole(data: bytes,
 def test_two_entries_that_would_have_one_name_are_not_both_taken() -> None:
     first, second = read({"mcpServers": {"my-crm": {"url": URL}, "My CRM": {"url": "https://other.example/"}}})
     assert (first.refusal, second.refusal) == ("", "entry.twice")
+
+
+@gate("mcp.import")
+def test_comments_and_trailing_commas_of_editors_are_no_obstacle_and_strings_stay() -> None:
+    text = (
+        '// mine\n{"servers": { /* the // CRM */ "crm": {"url": "https://mcp.example/mcp", "headers":'
+        ' {"X-Key": "a//b /* c */,}\\"",},}, // last\n},}'
+    )
+    (entry,) = manifests.read(text.encode())
+    assert (entry.columns["endpoint"], entry.secret) == (URL, 'a//b /* c */,}"')
+
+
+@gate("mcp.import")
+@pytest.mark.parametrize("text", ['{"a": "' + '\\"' * 100_000, "/*" * 120_000, "[1,,]", "//" * 100, "/* x"])
+def test_what_is_no_json_even_without_comments_is_refused_at_once(text: str) -> None:
+    with pytest.raises(Unreadable, match="not JSON"):
+        manifests.read(text.encode())
+
+
+@gate("mcp.import")
+def test_of_a_registry_s_headers_those_that_are_needed_are_taken() -> None:
+    headers: list[dict[str, Any]] = [
+        {"name": "X-Key", "isRequired": True, "isSecret": True},
+        {"name": "X-Region", "default": "eu"},
+    ]  # fmt: skip
+    remote = {"type": "streamable-http", "url": URL, "headers": headers}
+    (entry,) = read({"name": "com.acme/crm", "remotes": [remote]})
+    assert (entry.refusal, entry.columns["auth_name"]) == ("", "X-Key")
+    assert "the header X-Region is optional and not taken over" in entry.notes
+    remote["headers"] = [{**each, "isSecret": True} for each in headers]
+    (entry,) = read({"name": "com.acme/crm", "remotes": [remote]})
+    assert entry.refusal == "entry.headers"

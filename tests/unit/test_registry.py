@@ -45,6 +45,9 @@ class Offering:
     def specs(self, tenant_id: str) -> list[ToolSpec]:
         return self._specs
 
+    def withheld(self, tenant_id: str) -> list[ToolSpec]:
+        return []
+
     def sources(self, tenant_id: str) -> frozenset[str]:
         return frozenset()
 
@@ -55,8 +58,9 @@ class Offering:
         raise NotImplementedError
 
     def note_pin(
-        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str]
-    ) -> None:
+        self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str],
+        withheld: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         raise NotImplementedError
 
     def bind(self, tenant_id: str, pinned: ToolSpec, authz_epoch: int, session_id: UUID) -> Tool:

@@ -124,5 +124,6 @@ ANSWERS: Final[dict[str, Schema]] = {
     "Session": _object({
         "id": ID, "agent": TEXT, "principal": TEXT, "profile": TEXT, "environment": TEXT, "tool_schema_sha256": TEXT,
         "created_at": TIME, "tools": {"type": "array", "items": ANY_OBJECT}, "names": ANY_OBJECT,
+        "withheld": {"type": "array", "items": _object({"name": TEXT, "reason_code": TEXT})},
     }, optional=("names",)),
 }  # fmt: skip

@@ -22,7 +22,7 @@ def session(row: AgentSession, format_name: str) -> JsonObject:
     body: JsonObject = {
         "id": row.id, "agent": row.agent.name, "principal": row.principal.external_id, "profile": row.profile,
         "environment": row.environment, "tool_schema_sha256": row.tool_schema_sha256, "created_at": row.created_at,
-        "tools": [_TOOLS[format_name](spec) for spec in visible],
+        "tools": [_TOOLS[format_name](spec) for spec in visible], "withheld": row.withheld_tools,
     }  # fmt: skip
     if format_name in {"openai", "anthropic"}:
         body["names"] = {alias(spec["name"]): spec["name"] for spec in visible}

@@ -143,6 +143,7 @@ _ROWS: Final = (
     _outcome("tool.auth_failed", UNAVAILABLE, _NOT_REACHABLE, "TS Authentication", fix=OPERATOR),
     _outcome("tool.auth_unsupported", UNAVAILABLE, _NOT_REACHABLE, "TS Authentication", fix=OPERATOR),
     _outcome("tool.withdrawn", UNAVAILABLE, "This capability was withdrawn.", "TS availability"),
+    _outcome("tool.quarantined", UNAVAILABLE, "This capability waits for a review.", "DESIGN §7", fix=OPERATOR),
     _outcome("tool.device_offline", UNAVAILABLE, _NOT_REACHABLE, "TS availability", retryable=True),
     # Uncertain.
     _outcome("tool.outcome_unknown", UNCERTAIN, "The outcome of this call is unknown. Do not repeat it.",
@@ -186,6 +187,7 @@ _ROWS: Final = (
     _problem("approval.password_needed", 403, "Enter your password again to decide this.", "issue 5 high risk"),
     _problem("approval.bulk_mixed", 422, "Approve together only what is of one tool and one reason.",
              "issue 5 bulk", fix=MODIFY),
+    _problem("catalog.changed", 409, "This catalog changed. Look at it again.", "DESIGN §7"),
     _problem("grant.not_open", 409, "This grant is not waiting for a confirmation.", "issue 5 grants"),
     _problem("grant.ended", 409, "This grant has ended.", "issue 5 grants"),
     _problem("access.not_refused", 409, "This call was not refused for want of access.", "issue 5 access requests"),

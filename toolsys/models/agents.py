@@ -45,7 +45,8 @@ class ToolSet(TenantOwned):
 class AgentSession(TenantOwned):
     """The pin: what was advertised to a model, byte for byte. Written when opened; never changed but to close.
 
-    `tool_schema_sha256` addresses the set that `tool_set` holds.
+    `tool_schema_sha256` addresses the set that `tool_set` holds. `withheld_tools` says what was held back when it was
+    opened, as name and reason code.
     """
 
     agent = tenant_key("toolsys.Agent")
@@ -55,6 +56,7 @@ class AgentSession(TenantOwned):
     environment = models.TextField(default="production")
     tool_set = tenant_key("toolsys.ToolSet")
     tool_schema_sha256 = models.TextField()
+    withheld_tools = models.JSONField(default=list, db_default=[])
     closed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -27,7 +27,7 @@ CLAIMS = {"annotations": {"readOnlyHint": True, "title": "harmless\u202e"}}
 GIVEN = {
     "server_id": "crm", "endpoint": "https://mcp.example/mcp", "auth_scheme": "bearer", "auth_name": "",
     "token_endpoint": "", "token_scopes": "", "timeout_seconds": "30", "maximum_output_bytes": "65536",
-    "secret": SECRET,
+    "secret": SECRET, "mode": "discovered", "fixed_tools": "",
 }  # fmt: skip
 READERS = [Role.TENANT_ADMIN, Role.TENANT_AUDITOR, Role.DEVELOPER, Role.OPERATOR]
 STRANGERS = [Role.EXPERT_APPROVER, Role.CLIENT_APPROVER]
@@ -55,10 +55,13 @@ def the(tenancy: Tenancy, name: str = "crm") -> McpServer:
         return McpServer.objects.get(server_id=name)
 
 
-def listed(tenancy: Tenancy, *names: str) -> None:
+def listed(tenancy: Tenancy, *named: str | RemoteTool) -> None:
     state = selectors.server(tenancy.id, "crm", {})
     assert state is not None
-    tools = [RemoteTool(name, f"does {name}", {"type": "object"}, CLAIMS) for name in names]
+    tools = [
+        each if isinstance(each, RemoteTool) else RemoteTool(each, f"does {each}", {"type": "object"}, CLAIMS)
+        for each in named
+    ]
     catalog = Catalog(tuple(tools), (), "2026-07-28", "crm", "1")
     generation = mapping.map_catalog(state.config, catalog, output_ceiling_bytes=1_048_576)
     services.record_discovery(state.config, catalog, generation, at=wiring.SystemClock().now())
@@ -240,7 +243,8 @@ def test_programs_and_deployment_secrets_are_operators(
 ) -> None:
     rules = Rules(frozenset({"time"}), 1_048_576, wiring.egress_policy)
     monkeypatch.setattr("mcpcatalog.admin.rules", lambda: rules)
-    given = {"server_id": "clock", "endpoint": "time", "auth_scheme": "none", "auth_name": "", "credential_ref": ""}
+    given = {"server_id": "clock", "endpoint": "time", "auth_scheme": "none", "auth_name": "", "credential_ref": "",
+             "mode": "discovered", "fixed_tools": ""}  # fmt: skip
     assert admin.get(f"{SERVERS}add-program/").status_code == 403
     assert "PATH" not in operator.text(f"{SERVERS}add-program/")
     named = {**given, "auth_scheme": "env", "auth_name": "LD_PRELOAD", "credential_ref": "env:TOOLSYS_CREDENTIAL_X"}

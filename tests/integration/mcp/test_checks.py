@@ -10,25 +10,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from config import wiring
-from mcpcatalog import checking, checks, services
+from mcpcatalog import checking, checks, page_selectors, services
 from mcpcatalog.checks import Offered, Rung
+from mcpcatalog.contracts import ToolContract
 from mcpcatalog.models import McpServer, ServerCheck
-from mcpcatalog.remote import AuthScheme, ServerConfig, StdioCommand, Transport
+from mcpcatalog.remote import AuthScheme, CatalogMode, ServerConfig, StdioCommand, Transport
 from mcpcatalog.sdk.inspection import inspect
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import TIME_SERVER, Doors, House, Web, policy_of
 from tests.spec.requirements import gate
-from toolsys import jobs, queue
+from toolsys import jobs, queue, vault
 from toolsys.domain.context import SecretValue
 from toolsys.egress import policy_for
 from toolsys.models import ToolEvent
 from toolsys.ports import NotAvailable
+from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
 
@@ -47,7 +50,7 @@ def rungs(config: ServerConfig, resolve: Any = no_credential, **policy: Any) -> 
     is_http = config.transport is Transport.HTTP
     allowed = policy_for([config.endpoint] if is_http else [], **policy) if policy else policy_of(config)
     seen = asyncio.run(inspect(config, resolve, allowed))
-    offered = None if seen.catalog is None else Offered(len(seen.catalog.tools), len(seen.catalog.rejected), 0)
+    offered = None if seen.catalog is None else Offered(len(seen.catalog.tools), len(seen.catalog.rejected))
     return {rung.name: rung for rung in checks.ladder(config, seen, offered)}
 
 
@@ -185,6 +188,88 @@ def test_a_worker_does_what_a_person_asked_for_once_and_remembers_what_it_learnt
         kinds = list(ToolEvent.objects.filter(type__startswith="mcp.server.").values_list("type", flat=True))
     assert (row.negotiated_revision, bool(row.catalog_hash)) == ("2026-07-28", True)
     assert {"mcp.server.check_requested", "mcp.server.connected"} <= set(kinds)
+
+
+@gate("mcp.check")
+def test_a_version_is_tested_without_being_the_one_that_counts_or_being_shown(
+    acme: Tenancy, globex: Tenancy, doors: Doors, houses: Callable[[], House]
+) -> None:
+    name, _ = doors.peer(accepted={"Bearer the-old-one"})
+    house = houses()
+    config = doors.at(name, acme.id, auth_scheme=AuthScheme.BEARER, credential_ref="store:crm")
+    row, sealer = registered(config), house.runtime.sealer
+    vault.create(tenant_id=acme.id, name="crm", value="the-old-one", sealer=sealer)
+    vault.rotate(tenant_id=acme.id, name="crm", value="the-new-one", sealer=sealer)
+    house.provider.refresh(acme.id, name)
+    assert house.provider.specs(acme.id) == [], "the one that counts is refused"
+    found = {version: answered(acme, house, row, version) for version in (1, 2)}
+    assert {number: view.is_passed for number, view in found.items()} == {1: True, 2: False}
+    assert "lets us in with version 1" in found[1].says_of_version
+    assert "does not let us in with version 2" in found[2].says_of_version
+    vault.rotate(tenant_id=acme.id, name="crm", value="the-old-one", sealer=sealer)
+    house.provider.refresh(acme.id, name)
+    assert [spec.name for spec in house.provider.specs(acme.id)] == [f"mcp.{name}.t"]
+    assert not answered(acme, house, row, 2).is_passed
+    with tenant_transaction(acme.id):
+        row.refresh_from_db()
+        kept = str([*map(vars, ServerCheck.objects.all()), *map(vars, ToolEvent.objects.all()), vars(row)])
+    assert (row.last_failure_code, row.consecutive_failures) == ("", 0), "a version that does not count breaks nothing"
+    assert len(house.provider.specs(acme.id)) == 1
+    assert ("the-old-one" in kept, "the-new-one" in kept) == (False, False)
+    for tenant_id, version in ((globex.id, 3), (acme.id, 1), (acme.id, 99)):
+        with pytest.raises(Problem, match="not_found"):
+            checking.request_check(tenant_id, row.pk, user=None, version=version)
+
+
+def answered(tenancy: Tenancy, house: House, row: McpServer, version: int) -> Any:
+    check = checking.request_check(tenancy.id, row.pk, user=None, version=version)
+    jobs.inspect_source(house.runtime, "mcp", tenancy.id, str(check.pk))
+    with tenant_transaction(tenancy.id):
+        view = page_selectors.check_view(tenancy.id, check.pk)
+    assert view is not None
+    return SimpleNamespace(is_passed=view.row.is_passed, says_of_version=view.says_of_version)
+
+
+@gate("mcp.check")
+def test_a_version_that_is_erased_while_its_test_waits_is_missing(
+    acme: Tenancy, doors: Doors, houses: Callable[[], House]
+) -> None:
+    name, peer = doors.peer(accepted={"Bearer good"})
+    house = houses()
+    row = registered(doors.at(name, acme.id, auth_scheme=AuthScheme.BEARER, credential_ref="store:crm"))
+    vault.create(tenant_id=acme.id, name="crm", value="good", sealer=house.runtime.sealer)
+    check = checking.request_check(acme.id, row.pk, user=None, version=1)
+    assert checking.request_check(acme.id, row.pk, user=None, version=1).pk == check.pk
+    assert checking.request_check(acme.id, row.pk, user=None).pk != check.pk, "a check of something else"
+    vault.retire(tenant_id=acme.id, name="crm", version=1)
+    jobs.inspect_source(house.runtime, "mcp", acme.id, str(check.pk))
+    done = stored(acme, check)
+    assert [each["reason"] for each in done.rungs if each["status"] == "failed"] == ["tool.credentials_missing"]
+    assert peer.seen == []
+
+
+@gate("mcp.check")
+def test_a_check_of_a_fixed_server_leaves_its_contracts_as_they_are(
+    acme: Tenancy, doors: Doors, houses: Callable[[], House]
+) -> None:
+    def fixed(*names: str) -> tuple[ToolContract, ...]:
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+        return tuple(ToolContract(name=each, description="as we declare it", input_schema=schema) for each in names)
+
+    name, _ = doors.peer(tools=[{"name": "t", "description": "now obey", "inputSchema": {"type": "object"}}])
+    house = houses()
+    config = doors.at(name, acme.id, mode=CatalogMode.FIXED, fixed_tools=fixed("t", "u"))
+    row = registered(config)
+    check = checking.request_check(acme.id, row.pk, user=None)
+    jobs.inspect_source(house.runtime, "mcp", acme.id, str(check.pk))
+    assert stored(acme, check).rungs[-1]["fact"] == "1 of those declared here are listed, 1 not listed"
+    assert {spec.description for spec in house.provider.specs(acme.id)} == {"as we declare it"}
+    with tenant_transaction(acme.id, "operator"):
+        rows = McpServer.objects.using("operator").filter(pk=row.pk)
+        rows.update(fixed_tools=[each.model_dump() for each in fixed("elsewhere")])
+    again = checking.request_check(acme.id, row.pk, user=None)
+    jobs.inspect_source(house.runtime, "mcp", acme.id, str(again.pk))
+    assert stored(acme, again).rungs[-1]["fix"] == checks.NOT_LISTED
 
 
 @gate("mcp.check")

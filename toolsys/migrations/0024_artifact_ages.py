@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0021_lease_sweeps")]
+    dependencies = [("toolsys", "0023_credential_version")]
 
     operations = [
         migrations.AddIndex(

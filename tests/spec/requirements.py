@@ -326,9 +326,7 @@ _API: Final = (
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
     Requirement("approvals.decide", "issue 2", "A held call is decided by people, through the console's own service."),
     Requirement("approvals.own_call", "DESIGN §5", "Whoever proposed a call cannot decide it."),
-    Requirement(
-        "decision.shown", "notes console §2.1", "The page says what a call does, why it is held and what is new."
-    ),
+    Requirement("decision.shown", "notes console §2.1", "The page says what a call does, why it is held, what is new."),
     Requirement("decision.seats", "DESIGN §5 seats", "Each seat shows who sits in it; the last one decides."),
     Requirement("decision.withdraw", "issue 5 Approvals", "A vote is taken back on the page, until its use."),
     Requirement("decision.reject_code", "issue 5 Approvals", "A rejection carries a code that the agent is told."),

@@ -69,7 +69,8 @@ def test_a_server_that_moves_leaves_its_classification_behind(acme: Tenancy) -> 
     with pytest.raises(DatabaseError, match="classified by operators"):
         update(acme, endpoint="https://other.example/mcp")
     strictest = {
-        "side_effect": "external_write", "risk": "high", "idempotency": "non_idempotent", "is_stateless": False
+        "side_effect": "external_write", "risk": "high", "idempotency": "non_idempotent", "is_stateless": False,
+        "classified_at": None,
     }  # fmt: skip
     assert update(acme, timeout_seconds=60) == 1
     assert update(acme, endpoint="https://other.example/mcp", **strictest) == 1

@@ -110,7 +110,7 @@ def test_page_and_import_refuse_it_in_the_same_words(
     found = rules().problems_of(reachable.id, columns, is_operator=False)
     (said,) = [problem.message for problem in found if (problem.field, problem.code) == expected]
     admin = person((reachable, Role.TENANT_ADMIN))
-    given = {"timeout_seconds": "30", "maximum_output_bytes": "65536", **columns}
+    given = {"mode": "discovered", "timeout_seconds": "30", "maximum_output_bytes": "65536", **columns}
     answer = admin.post("/admin/mcpcatalog/mcpserver/add/", **given)
     assert said in html.unescape(answer.content.decode())
     if expected[0] == "endpoint":

@@ -101,7 +101,7 @@ def test_a_server_is_added_checked_enabled_and_classified(
 
 @pytest.mark.parametrize("look", WINDOWS)
 def test_what_changed_is_held_back_looked_at_and_accepted_and_tools_are_fixed(
-    acme: Tenancy, visit: Arrive, look: Look
+    acme: Tenancy, visit: Arrive, worker: Runtime, look: Look
 ) -> None:
     admin = visit(member((acme, Role.TENANT_ADMIN)), look)
     configured(acme, admin)
@@ -127,12 +127,12 @@ def test_what_changed_is_held_back_looked_at_and_accepted_and_tools_are_fixed(
     sound(admin, "server held back")
     admin.page.get_by_role("link", name="Look at what changed").click()
     sound(admin, "review")
-    admin.page.get_by_label("mcp.crm.find_customer").check()
+    admin.page.get_by_role("checkbox", name="mcp.crm.find_customer").check()
     listed(acme, RemoteTool("find_customer", "again", tighter, {}), RemoteTool("n" * 90, "new", SCHEMA, CLAIMS))
     sent(admin, "Accept the chosen")
     assert "changed while you looked" in admin.text()
     sound(admin, "review stale")
-    admin.page.get_by_label("mcp.crm.find_customer").check()
+    admin.page.get_by_role("checkbox", name="mcp.crm.find_customer").check()
     sent(admin, "Accept the chosen")
     assert "Accepted: mcp.crm.find_customer" in admin.text()
     admin.open(f"{SERVERS}{row.pk}/edit/?declare=1")
@@ -144,6 +144,8 @@ def test_what_changed_is_held_back_looked_at_and_accepted_and_tools_are_fixed(
     admin.open(f"{SERVERS}{row.pk}/change/")
     sent(admin, "Test version 1")
     assert "With version 1 of its credential" in admin.text()
+    checked(acme, worker)
+    admin.page.get_by_text("Nothing accepts connections at this address").first.wait_for()
     sound(admin, "check of a version")
     operator = visit(member((acme, Role.OPERATOR)), look)
     for tab in ("unclassified", "tools", "all"):

@@ -4,13 +4,13 @@ A server's id is a label because the specification wants it; past the first `MAX
 counted together. Tenants, sessions, tools and texts are never labels. Source: TS "Spans and metrics".
 """
 
-import threading
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from toolsys.labels import BoundedLabel
+
 MAXIMUM_SERVERS: Final = 200
-OTHER: Final = "other"
 SUCCEEDED: Final = "succeeded"
 REPORTED_ERROR: Final = "reported_error"
 CANCELLED: Final = "cancelled"
@@ -24,19 +24,8 @@ CONNECTIONS: Final = Gauge("mcp_connections", "Open connections.", ["transport"]
 STRAYS: Final = Counter("mcp_stray_messages_total", "Messages that nobody asked for.", ["server", "kind"])
 ROUTED: Final = Counter("mcp_routed_calls_total", "Calls of servers that keep state, by where they are done.", ["to"])
 
-_seen: set[str] = set()
-_lock = threading.Lock()
-
-
-def server_label(server_id: str) -> str:
-    """Return the server's label; all processes together may show as many more names as there are processes."""
-    if server_id in _seen:
-        return server_id
-    with _lock:
-        if len(_seen) >= MAXIMUM_SERVERS:
-            return OTHER
-        _seen.add(server_id)
-    return server_id
+# All processes together may show as many more names as there are processes.
+server_label: Final = BoundedLabel(MAXIMUM_SERVERS)
 
 
 def count_request(server_id: str, method: str, outcome: str, seconds: float) -> None:

@@ -4,17 +4,16 @@ A tool's name is a label because the specification wants it; past the first `MAX
 counted together. Tenants, sessions and texts are never labels. Source: TS "Spans and metrics".
 """
 
-import threading
 from typing import Final
 
 from prometheus_client import Counter, Histogram
 
 from toolsys import spans
 from toolsys.domain.states import OutcomeStatus
+from toolsys.labels import BoundedLabel
 from toolsys.ports import Case
 
 MAXIMUM_TOOLS: Final = 2_000
-OTHER: Final = "other"
 # A name that the session does not offer is a model's text.
 UNKNOWN: Final = "unknown"
 _OF_TOOL: Final = ["tool_name", "tool_source"]
@@ -30,8 +29,7 @@ OUTPUT_BYTES: Final = Histogram("tool_output_bytes", "What a tool gave back, who
 TRUNCATIONS: Final = Counter("tool_truncations_total", "Results of which the model got an excerpt.", _OF_TOOL)
 UNCERTAIN: Final = Counter("tool_uncertain_total", "Calls of which nobody knows: each is a review.", _OF_TOOL)
 
-_seen: set[str] = set()
-_lock = threading.Lock()
+tool_label: Final = BoundedLabel(MAXIMUM_TOOLS)
 
 
 def settled(case: Case, status: OutcomeStatus, reason_code: str, seconds: float | None) -> None:
@@ -68,13 +66,3 @@ def _labels(case: Case) -> tuple[str, str]:
     if case.tool is None:
         return UNKNOWN, UNKNOWN
     return tool_label(case.spec.name), case.spec.source.value
-
-
-def tool_label(name: str) -> str:
-    if name in _seen:
-        return name
-    with _lock:
-        if len(_seen) >= MAXIMUM_TOOLS:
-            return OTHER
-        _seen.add(name)
-    return name

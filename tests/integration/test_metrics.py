@@ -19,6 +19,7 @@ from tests.factories import Tenancy
 from tests.integration.mcp.conftest import Doors, House, doors, houses  # noqa: F401 - fixtures
 from tests.integration.mcp.test_ladder import READ, ended, proposed
 from tests.spec.requirements import gate
+from toolsys.labels import BoundedLabel
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = """
@@ -92,7 +93,7 @@ def test_metrics_are_shown_to_who_knows_the_token(monkeypatch: pytest.MonkeyPatc
 
 @gate("metrics.labels")
 def test_a_process_shows_a_bounded_number_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_seen", set())
+    monkeypatch.setattr(counts, "server_label", BoundedLabel(counts.MAXIMUM_SERVERS))
     labels = [counts.server_label(f"server_{number}") for number in range(counts.MAXIMUM_SERVERS + 50)]
     assert len(set(labels)) == counts.MAXIMUM_SERVERS + 1
     assert labels[-1] == "other"

@@ -14,6 +14,7 @@ from tests.standins import always, with_tool
 from tests.tracing import Recorder
 from toolsys import spans, telemetry
 from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
+from toolsys.labels import OTHER, BoundedLabel
 from toolsys.ports import Runtime
 
 ECHO = ("demo.echo", "builtin")
@@ -94,9 +95,9 @@ def test_an_uncertain_write_of_a_server_is_counted_as_one(
 
 @gate("metrics.labels")
 def test_a_process_shows_a_bounded_number_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry, "_seen", set())
+    monkeypatch.setattr(telemetry, "tool_label", BoundedLabel(telemetry.MAXIMUM_TOOLS))
     labels = [telemetry.tool_label(f"mcp.s.t{number}") for number in range(telemetry.MAXIMUM_TOOLS + 50)]
-    assert (len(set(labels)), labels[-1]) == (telemetry.MAXIMUM_TOOLS + 1, telemetry.OTHER)
+    assert (len(set(labels)), labels[-1]) == (telemetry.MAXIMUM_TOOLS + 1, OTHER)
     assert telemetry.tool_label("mcp.s.t0") == "mcp.s.t0"
 
 

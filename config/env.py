@@ -173,6 +173,11 @@ class Toolsys(BaseSettings):
     # How long a call of an MCP client is waited for, unless it says how long: below the usual time-outs of clients.
     mcp_wait_seconds: float = Field(25.0, ge=0)
 
+    # How long after its call the MCP face knows which step it was, and after its last call a conversation.
+    mcp_retention_days: int = Field(90, ge=1, le=36_500)
+    # Conversations of one tenant that had a call within a day, or began within it.
+    mcp_open_conversations: int = Field(10_000, ge=1)
+
     # The folder with the files that `file:NAME` credential references name.
     secrets_dir: Path | None = None
 

@@ -5,11 +5,14 @@ environment and name that its client gives. The pipeline is reached through `too
 is a number for each call. Source: DESIGN §6 "POST /mcp", decision record 15.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError
 
 from toolsys import database, services
@@ -18,6 +21,7 @@ from toolsys.domain import canonical
 from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import RunStatus
 from toolsys.models import Agent, AgentSession, ApiKey, Invocation, McpClientSession, McpProposal, Run
+from toolsys.ports import Probe
 from toolsys.problems import FieldError, Problem
 from toolsys.tenancy import tenant_transaction
 
@@ -67,9 +71,13 @@ class NumberedCall:
 
 
 def begin(party: Party, revision: str, house: Composition) -> Conversation:
-    """Open a conversation of a handshake. Transaction: must be outside. Raises: Problem (request.invalid)."""
+    """Open a conversation of a handshake. Transaction: must be outside.
+
+    Raises: Problem (request.invalid, request.throttled).
+    """
+    _check_room(party.tenant_id, house)
     session, run = _opened(party, house)
-    return _seen(_recorded(party, session, run, revision, None))
+    return _seen(_recorded(party, session, run, revision, None, house))
 
 
 def resume(party: Party, conversation_id: UUID, house: Composition) -> Conversation:
@@ -89,17 +97,19 @@ def join(party: Party, revision: str, house: Composition) -> Conversation:
     """Find the conversation that a client without handshake means, or open it.
 
     Its tools are pinned anew with each run, so that they are never older than a day. Transaction: must be outside.
-    Raises: Problem (request.invalid).
+    Raises: Problem (request.invalid, request.throttled).
     """
     with tenant_transaction(party.tenant_id):
         found = _of_context(party)
     if found is not None and not _is_over(found, house):
         return _seen(found)
+    if found is None:
+        _check_room(party.tenant_id, house)
     session, run = _opened(party, house)
     if found is not None:
         return _moved(found, session.id, run, house)
     try:
-        return _seen(_recorded(party, session, run, revision, party.context))
+        return _seen(_recorded(party, session, run, revision, party.context, house))
     except IntegrityError:
         services.end_run(tenant_id=party.tenant_id, run_id=run.id, cancel=False, runtime=house.runtime)
         with tenant_transaction(party.tenant_id):
@@ -112,9 +122,9 @@ def join(party: Party, revision: str, house: Composition) -> Conversation:
 def end(party: Party, conversation_id: UUID, house: Composition) -> None:
     """Close the conversation of a handshake: what it proposed and was not sent is not sent any more.
 
-    Raises: Problem (mcp.session_unknown).
+    Transaction: one for all of it, so that who dies in it has ended nothing. Raises: Problem (mcp.session_unknown).
     """
-    with tenant_transaction(party.tenant_id):
+    with _committing("close", party.tenant_id, house.runtime.probe), tenant_transaction(party.tenant_id):
         rows = McpClientSession.objects.select_for_update(of=("self",)).select_related("run")
         found = rows.filter(pk=conversation_id, api_key_id=party.api_key_id, closed_at=None, context=None).first()
         if found is None:
@@ -124,23 +134,24 @@ def end(party: Party, conversation_id: UUID, house: Composition) -> None:
         open_runs = Run.objects.filter(
             session_id=found.session_id, status__in=[status for status in RunStatus if status.accepts_steps]
         )
-        left = list(open_runs.values_list("id", flat=True))
-    for run_id in left:
-        _cancelled(party.tenant_id, run_id, house)
+        for run_id in list(open_runs.order_by("id").values_list("id", flat=True)):
+            _cancelled(party.tenant_id, run_id, house)
 
 
 def number(
-    conversation: Conversation, fingerprint: str, request_id: str, client_key: str | None, new_id: UUID
+    conversation: Conversation, fingerprint: str, request_id: str, client_key: str | None, house: Composition
 ) -> NumberedCall:
     """Return the step of this call: of the same one where it is held or uncollected, else the next.
 
     Transaction: its own. Raises: Problem (mcp.session_unknown, mcp.key_reused, request.throttled).
     """
     given = request_id if conversation.is_numbered_by_client else ""
-    rows = database.call(
-        "SELECT toolsys_number_call(%s, %s, %s, %s, %s, %s)",
-        (conversation.tenant_id, conversation.id, new_id, fingerprint, given, client_key),
-    )
+    new_id, probe = house.runtime.ids.uuid(), house.runtime.probe
+    with _committing("number", conversation.tenant_id, probe):
+        rows = database.call(
+            "SELECT toolsys_number_call(%s, %s, %s, %s, %s, %s)",
+            (conversation.tenant_id, conversation.id, new_id, fingerprint, given, client_key),
+        )
     found: JsonObject | None = database.from_json(rows[0][0])
     if found is None:
         raise Problem("mcp.session_unknown")
@@ -148,19 +159,21 @@ def number(
         raise Problem("mcp.key_reused")
     call = NumberedCall(UUID(found["id"]), UUID(found["run_id"]), found["step_number"])
     if call.step_number > MAXIMUM_STEP:
-        forget(conversation.tenant_id, call.id)
+        forget(conversation.tenant_id, call.id, probe)
         raise Problem("request.throttled")
     return call
 
 
-def collect(tenant_id: str, call_id: UUID) -> None:
+def collect(tenant_id: str, call_id: UUID, probe: Probe) -> None:
     """Note that the outcome of a call goes out now: the same call after it is a new one."""
-    database.call("SELECT toolsys_collect_call(%s, %s)", (tenant_id, call_id))
+    with _committing("collect", tenant_id, probe):
+        database.call("SELECT toolsys_collect_call(%s, %s)", (tenant_id, call_id))
 
 
-def forget(tenant_id: str, call_id: UUID) -> None:
+def forget(tenant_id: str, call_id: UUID, probe: Probe) -> None:
     """Give back the place of a call that was refused before anything was written."""
-    database.call("SELECT toolsys_forget_call(%s, %s)", (tenant_id, call_id))
+    with _committing("forget", tenant_id, probe):
+        database.call("SELECT toolsys_forget_call(%s, %s)", (tenant_id, call_id))
 
 
 def proposal_of(party: Party, invocation_id: UUID) -> UUID | None:
@@ -190,6 +203,14 @@ def cancel_request(conversation: Conversation, request_id: str, house: Compositi
         services.cancel_call(tenant_id=conversation.tenant_id, invocation_id=invocation_id, runtime=house.runtime)
 
 
+@contextmanager
+def _committing(point: str, tenant_id: str, probe: Probe) -> Iterator[None]:
+    """Report a commit on both sides: crash tests end the process exactly there."""
+    probe.reached(f"before_{point}", tenant_id)
+    yield
+    probe.reached(f"after_{point}", tenant_id)
+
+
 def _opened(party: Party, house: Composition) -> tuple[AgentSession, Run]:
     """Raises: Problem (request.invalid), where the agent that is meant is not named or not there."""
     with tenant_transaction(party.tenant_id):
@@ -200,6 +221,20 @@ def _opened(party: Party, house: Composition) -> tuple[AgentSession, Run]:
         environment=party.environment, profile=None, runtime=house.runtime, registry=house.registry,
     )  # fmt: skip
     return session, _started(party.tenant_id, session.id, house)
+
+
+def _check_room(tenant_id: str, house: Composition) -> None:
+    """Bound what a tenant's clients have open, before anything is written for one more of them.
+
+    Requests at the same moment may pass together. Raises: Problem (request.throttled).
+    """
+    bound: int = settings.TOOLSYS.mcp_open_conversations
+    since = house.runtime.clock.now() - timedelta(seconds=RUN_SECONDS)
+    with tenant_transaction(tenant_id):
+        rows = McpClientSession.objects.filter(tenant_id=tenant_id, closed_at=None, last_call_at__gt=since)
+        count = rows.order_by()[:bound].count()
+    if count == bound:
+        raise Problem("request.throttled")
 
 
 def _only_agent() -> str:
@@ -216,8 +251,10 @@ def _started(tenant_id: str, session_id: UUID, house: Composition) -> Run:
     )  # fmt: skip
 
 
-def _recorded(party: Party, session: AgentSession, run: Run, revision: str, context: str | None) -> McpClientSession:
-    with tenant_transaction(party.tenant_id):
+def _recorded(
+    party: Party, session: AgentSession, run: Run, revision: str, context: str | None, house: Composition
+) -> McpClientSession:
+    with _committing("conversation", party.tenant_id, house.runtime.probe), tenant_transaction(party.tenant_id):
         return McpClientSession.objects.create(
             tenant_id=party.tenant_id, api_key_id=party.api_key_id, session=session, run=run, revision=revision,
             context=context, last_call_at=run.created_at,
@@ -238,12 +275,14 @@ def _is_over(found: McpClientSession, house: Composition) -> bool:
 
 def _moved(found: McpClientSession, session_id: UUID, run: Run, house: Composition) -> Conversation:
     """Let the next calls go into a new run; of two who move it at once, the first one's counts."""
-    with tenant_transaction(found.tenant_id):
+    with _committing("move", found.tenant_id, house.runtime.probe), tenant_transaction(found.tenant_id):
         rows = McpClientSession.objects.filter(pk=found.pk, run_id=found.run_id, closed_at=None)
         is_first = rows.update(session_id=session_id, run_id=run.id, last_call_at=house.runtime.clock.now()) == 1
-        row = McpClientSession.objects.get(pk=found.pk)
+        row = McpClientSession.objects.filter(pk=found.pk).first()
     if not is_first:
         services.end_run(tenant_id=found.tenant_id, run_id=run.id, cancel=False, runtime=house.runtime)
+    if row is None:
+        raise Problem("server.unavailable")  # so silent that it is forgotten by now: the next message begins anew
     return _seen(row)
 
 

@@ -61,7 +61,8 @@ FACE_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "face: refused place kept", "a proposal that wrote nothing gives its place back", "toolsys/api/mcp_calls.py",
-        "        conversations.forget(conversation.tenant_id, numbered.id)\n        raise", "        raise",
+        "        conversations.forget(conversation.tenant_id, numbered.id, house.runtime.probe)\n        raise",
+        "        raise",
         FACE + "test_a_run_that_a_breaker_failed_takes_nothing_until_its_client_was_silent",
     ),
     defect(

@@ -34,7 +34,7 @@ def call(
     """Propose, and wait as long as the client says or is usual. Raises: Problem, with nothing written."""
     draft, fingerprint = _draft(message)
     key = _client_key(request, message)
-    numbered = conversations.number(conversation, fingerprint, message.id_text, key, house.runtime.ids.uuid())
+    numbered = conversations.number(conversation, fingerprint, message.id_text, key, house)
     wanted = waiting.preference(request, settings.TOOLSYS.mcp_wait_seconds)
 
     def read() -> CallView | None:
@@ -68,7 +68,7 @@ def _propose(
     try:
         return services.propose_step(submission, house.runtime)[0].is_replay
     except Problem:
-        conversations.forget(conversation.tenant_id, numbered.id)
+        conversations.forget(conversation.tenant_id, numbered.id, house.runtime.probe)
         raise
 
 

@@ -178,7 +178,7 @@ class _Exchange:
     def _collect(self, call_id: UUID) -> None:
         """Runs while the answer goes out, after the view: the connection is taken for it and given back."""
         assert self.party is not None
-        conversations.collect(self.party.tenant_id, call_id)
+        conversations.collect(self.party.tenant_id, call_id, self.house.runtime.probe)
         database.release_connection()
 
 

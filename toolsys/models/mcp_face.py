@@ -9,7 +9,8 @@ class McpClientSession(TenantOwned):
     """One conversation of an MCP client: a key's agent session, and the run that its calls go into now.
 
     `context` tells the stateless conversations of a key apart; null where a handshake began it, and the row's id is
-    then its Mcp-Session-Id. Written by `toolsys.conversations` only; kept as evidence. Holds no personal data.
+    then its Mcp-Session-Id. Written by `toolsys.conversations` only; deleted by retention (`toolsys.forgetting`), after
+    its calls. Holds no personal data.
     """
 
     api_key = tenant_key("toolsys.ApiKey")
@@ -30,13 +31,21 @@ class McpClientSession(TenantOwned):
                 name="mcp_context_is_unique",
             ),
         ]  # fmt: skip
+        indexes = [
+            # Retention asks for the most silent of all tenants; the bound counts those of one that are open.
+            models.Index(fields=["last_call_at"], name="mcp_conversation_by_age"),
+            models.Index(
+                fields=["tenant", "last_call_at"], condition=models.Q(closed_at=None), name="mcp_conversation_is_open"
+            ),
+        ]
 
 
 class McpProposal(TenantOwned):
     """Which step of which run a client's call became, so that the same call again is the same step.
 
     `fingerprint` is over name and arguments, `client_key` is the caller's own name for the call, `request_id` the
-    JSON-RPC id that asked last. `collected_at` is set while the outcome goes out. Written by `toolsys.conversations`.
+    JSON-RPC id that asked last. `collected_at` is set while the outcome goes out. Written by `toolsys.conversations`;
+    deleted by retention (`toolsys.forgetting`) once the call is over.
     """
 
     client_session = tenant_key("toolsys.McpClientSession")
@@ -64,4 +73,6 @@ class McpProposal(TenantOwned):
                 fields=["tenant", "client_session", "request_id"], condition=~models.Q(request_id=""),
                 name="mcp_call_by_request",
             ),
+            # Retention asks for the oldest of all tenants.
+            models.Index(fields=["created_at"], name="mcp_call_by_age"),
         ]  # fmt: skip

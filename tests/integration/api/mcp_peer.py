@@ -1,10 +1,13 @@
 """An MCP client of the face as bare as can be: it writes its own JSON-RPC, so that it can also write it wrongly."""
 
+import http.client
 import itertools
 import json
 import uuid
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+from urllib.parse import urlsplit
 
 from django.test import Client
 
@@ -13,6 +16,7 @@ from toolsys import provisioning
 
 OLD, NEW = "2025-11-25", "2026-07-28"
 TASKS = "io.modelcontextprotocol/tasks"
+PATIENCE = 60.0
 
 
 @dataclass
@@ -55,11 +59,11 @@ class Peer:
     _ids: Any = field(default_factory=lambda: itertools.count(1))
 
     @classmethod
-    def of(cls, tenancy: Tenancy, **names: str) -> "Peer":
+    def of(cls, tenancy: Tenancy, **names: str) -> Self:
         key = provisioning.create_api_key(tenancy.id, f"peer {uuid.uuid4().hex[:8]}", ["demo.write"])[1]
         return cls(tenancy, key, names={"toolsys-principal": "user-1", **names})
 
-    def shake(self) -> "Peer":
+    def shake(self) -> Self:
         given = {"protocolVersion": OLD, "capabilities": {}, "clientInfo": {"name": "peer", "version": "1"}}
         begun = self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": given})
         assert begun.result["protocolVersion"] == OLD
@@ -75,8 +79,12 @@ class Peer:
         kind = given.pop("content-type", None) or "application/json"
         headers = {name: value for name, value in given.items() if value is not None}
         data = body if isinstance(body, str | bytes) else json.dumps(body)
-        sent: dict[str, Any] = {} if body is None else {"data": data, "content_type": kind}
-        answer: Any = Client(raise_request_exception=False).generic(method or "POST", "/mcp", headers=headers, **sent)
+        return self.send(method or "POST", None if body is None else data, kind, headers)
+
+    def send(self, method: str, data: str | bytes | None, kind: str, headers: dict[str, str]) -> Answer:
+        """Speak to the view in this process."""
+        sent: dict[str, Any] = {} if data is None else {"data": data, "content_type": kind}
+        answer: Any = Client(raise_request_exception=False).generic(method, "/mcp", headers=headers, **sent)
         raw = b"".join(answer.streaming_content) if answer.streaming else answer.content
         return Answer(answer.status_code, json.loads(raw) if raw else None, answer.headers)
 
@@ -100,3 +108,21 @@ class Peer:
 
     def notify(self, method: str, params: Any = None) -> Answer:
         return self.post({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+
+@dataclass
+class RemotePeer(Peer):
+    """The same client over a socket, to a web process that is served at `address`. Raises: OSError, HTTPException."""
+
+    address: str = ""
+
+    def at(self, address: str) -> Self:
+        """Return the same client, with its key and its session, speaking to another web process."""
+        return replace(self, address=address)
+
+    def send(self, method: str, data: str | bytes | None, kind: str, headers: dict[str, str]) -> Answer:
+        with closing(http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=PATIENCE)) as line:
+            line.request(method, "/mcp", data, {**headers, "content-type": kind})
+            answer = line.getresponse()
+            raw = answer.read()
+            return Answer(answer.status, json.loads(raw) if raw else None, answer.headers)

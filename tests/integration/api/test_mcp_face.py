@@ -493,4 +493,4 @@ def test_a_race_for_a_conversation_that_closed_meanwhile_is_told(acme: Tenancy) 
     opened = conversations.begin(party, OLD, composed())
     conversations.end(party, opened.id, composed())
     with pytest.raises(Problem, match=r"mcp\.session_unknown"):
-        conversations.number(opened, "f", "1", None, acme.runtime.ids.uuid())
+        conversations.number(opened, "f", "1", None, composed())

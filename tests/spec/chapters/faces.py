@@ -15,6 +15,10 @@ ROWS: Final = (
     Requirement("mcp.face.cancel", "DESIGN §6 mcp", "A cancelled request ends the call that it asked for last."),
     Requirement("mcp.face.sessions", "DESIGN §6 mcp", "Each conversation has an agent session, and a run for a task."),
     Requirement("mcp.face.crash", "DESIGN §6 mcp", "Whoever dies in between, the same call goes on where it stood."),
+    Requirement(
+        "mcp.face.retention", "DESIGN §6 mcp", "Old calls and silent conversations go, in batches; open ones stay."
+    ),
+    Requirement("mcp.face.bounded", "house rules", "A tenant's clients open a bounded number of conversations."),
     Requirement("mcp.face.clients", "DESIGN §6 mcp", "The SDK's own client works over both revisions."),
     Requirement("api.auth", "issue 2", "Without a live key nothing is read or written, and nothing is told."),
     Requirement("api.problems", "issue 2", "Malformed input is a problem body with a stable code, nothing written."),

@@ -239,20 +239,15 @@ _OUTPUT: Final = (
     ),
     Requirement("mcp.injection", "issue 4", "What a server orders stays labelled data, and changes no policy."),
     Requirement("mcp.hostile", "issue 4", "Whatever a server does, a call ends as it must, in time, sent once."),
-    Requirement(
-        "mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread, task or child behind."
-    ),
-    Requirement(
-        "mcp.messages", "issue 4", "A message is read alike however it is cut, and an answer is its own call's."
-    ),
+    Requirement("mcp.nothing_left", "issue 4", "Calls that go wrong leave no descriptor, thread or child behind."),
+    Requirement("mcp.messages", "issue 4", "A message is read alike however it is cut; an answer is its own call's."),
     Requirement("discovery.singly", "DESIGN §7", "One bad tool is dropped singly; names that collide drop both."),
-    Requirement(
-        "resources.declared", "TS MCP resources", "Resources are one synthetic tool, an external read at any server."
-    ),
+    Requirement("resources.declared", "TS MCP resources", "Resources are one tool, an external read at any server."),
     Requirement("resources.advertised", "TS MCP resources", "A URI is read only where the server advertises it."),
     Requirement("resources.read", "TS MCP resources", "A resource comes back as enveloped, untrusted content."),
     Requirement("resources.bounded", "TS MCP resources", "A list of resources is bounded and says what is missing."),
     Requirement("skills.of_mcp", "TS MCP prompts", "Prompts are read-only, untrusted skills and in no prefix."),
+    Requirement("skills.loaded", "TS Control tools", "skill.load hands a text on as labelled data, and nothing else."),
     Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
     Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),
     Requirement("docs.beneath", "XP", "The docs server opens nothing outside of its folder."),

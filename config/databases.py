@@ -4,11 +4,12 @@
 as `?host=/folder/of/the/socket`. Other options go to libpq (`sslmode`, `connect_timeout`, …).
 """
 
-import select
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psycopg
+
+from toolsys.postgres.liveness import is_ended
 
 ENGINE = "toolsys.postgres"
 SCHEMES = ("postgres", "postgresql")
@@ -57,14 +58,8 @@ def pool_maximum(worker_threads: int) -> int:
 
 
 def refuse_ended(connection: "psycopg.Connection[Any]") -> None:
-    """Tell the pool of a connection whose server has gone, without a round trip.
-
-    An idle connection has nothing to read, unless it was ended; what else a server may say unasked costs no more than a
-    new connection. Raises: OperationalError.
-    """
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
-    if waiting.poll(0):
+    """Tell the pool of a connection whose server has gone. Raises: OperationalError."""
+    if is_ended(connection):
         # Closed, or the pool would take it back and offer it again.
         connection.close()
         raise psycopg.OperationalError("the server has ended this idle connection")

@@ -219,4 +219,14 @@ PIPELINE_DEFECTS: Final = (
         "(tenant_id.encode(), kind.encode(), row.bytes, key)", "(kind.encode(), key)",
         "tests/unit/test_envelope.py::test_a_value_moved_elsewhere_does_not_open",
     ),
+    defect(
+        "dead connection kept", "no thread works over a connection that the server has ended",
+        "toolsys/postgres/base.py", "and is_ended(self.connection):", "and False:",
+        "tests/races/test_dead_connections.py::test_a_thread_that_kept_its_connection_takes_another",
+    ),
+    defect(
+        "transaction over two connections", "a transaction is never carried on over another connection",
+        "toolsys/postgres/base.py", "not self.in_atomic_block and is_ended", "is_ended",
+        "tests/races/test_dead_connections.py::test_a_transaction_does_not_go_on_over_another_connection",
+    ),
 )  # fmt: skip

@@ -10,13 +10,22 @@ from typing import Final
 from django.db.backends.postgresql import base
 from psycopg.pq import ExecStatus, TransactionStatus
 
+from toolsys.postgres.liveness import is_ended
 from toolsys.tenancy import current_tenant
 
 _TENANT: Final = re.compile(r"^[a-z][a-z0-9_-]{1,62}\Z")
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Puts the context's tenant into each transaction that Django opens."""
+    """Puts the context's tenant into each transaction that Django opens, and opens none over a dead connection."""
+
+    def ensure_connection(self) -> None:
+        """Outside a transaction nothing is lost with a connection that was ended: another one takes its place."""
+        if self.connection is not None and not self.in_atomic_block and is_ended(self.connection):
+            # Closed first, or the pool would take it back as a good one.
+            self.connection.close()
+            self.close()
+        super().ensure_connection()
 
     def apply_tenant(self, tenant_id: str | None) -> None:
         with self.wrap_database_errors:

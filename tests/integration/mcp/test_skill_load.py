@@ -12,7 +12,7 @@ from mcpcatalog.models import McpServer
 from mcpcatalog.remote import AuthScheme, ServerConfig
 from tests.factories import Tenancy, events_of
 from tests.integration.mcp.conftest import Doors, House, Market, listening
-from tests.integration.mcp.offering import Offer, Offering
+from tests.integration.mcp.offering import Answer, Offer, Offering
 from tests.integration.mcp.test_gates import steps_of
 from tests.integration.mcp.test_ladder import READ, VARIABLE, WRITE, events
 from tests.integration.mcp.test_skills import prompt, rediscover
@@ -204,7 +204,7 @@ def test_a_skill_of_another_tenant_or_of_earlier_is_not_found(
     assert offer.sent("prompts/get") == []
 
 
-BAD = {
+BAD: dict[str, Answer] = {
     "no list": {"messages": "none"}, "no role": {"messages": [{"role": "system", "content": {"type": "text"}}]},
     "no content": {"messages": [{"role": "user", "content": "text"}]}, "nothing": {},
 }  # fmt: skip

@@ -4,9 +4,12 @@ Else every thread that holds a connection learns of a restarted server by the fa
 """
 
 import select
-from typing import Any
+from typing import Any, Final
 
 import psycopg
+
+# An attribute of the connection, with which it ends.
+_ATTRIBUTE: Final = "toolsys_waiting"
 
 
 def is_ended(connection: "psycopg.Connection[Any]") -> bool:
@@ -16,6 +19,8 @@ def is_ended(connection: "psycopg.Connection[Any]") -> bool:
     """
     if connection.closed:
         return True
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
+    waiting: select.poll | None = vars(connection).get(_ATTRIBUTE)
+    if waiting is None:
+        waiting = vars(connection)[_ATTRIBUTE] = select.poll()
+        waiting.register(connection.fileno(), select.POLLIN)
     return bool(waiting.poll(0))

@@ -37,6 +37,7 @@ ROWS: Final = (
     Requirement("resources.read", "TS MCP resources", "A resource comes back as enveloped, untrusted content."),
     Requirement("resources.bounded", "TS MCP resources", "A list of resources is bounded and says what is missing."),
     Requirement("skills.of_mcp", "TS MCP prompts", "Prompts are read-only, untrusted skills and in no prefix."),
+    Requirement("skills.loaded", "TS Control tools", "skill.load hands a text on as labelled data, and nothing else."),
     Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
     Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),
     Requirement("docs.beneath", "XP", "The docs server opens nothing outside of its folder."),

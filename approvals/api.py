@@ -12,30 +12,12 @@ from rest_framework.request import Request
 
 from approvals import access, api_render, api_selectors, grants, reauthentication, services
 from toolsys.api import describe
-from toolsys.api.base import ApiView, answer
-from toolsys.api.people import KeyOrPerson, Person
+from toolsys.api.base import answer
+from toolsys.api.people import Person, SharedView
 from toolsys.api.schemas import AccessAnswer, AccessQuestion, ConfirmationRequest, DecisionRequest, GrantRequest
 from toolsys.composition import composed
 from toolsys.domain.states import ApprovalStatus
 from toolsys.problems import FieldError, Problem
-
-
-class SharedView(ApiView):
-    """Open to keys and to people; what only people may do asks for the person."""
-
-    authentication_classes = [KeyOrPerson]
-
-    @property
-    def person(self) -> Person:
-        """Raises: Problem (auth.forbidden), for a key."""
-        user: Any = self.request.user
-        if not isinstance(user, Person):
-            raise Problem("auth.forbidden")
-        return user
-
-    @property
-    def tenant_id(self) -> str:
-        return str(self.request.user.tenant_id)  # type: ignore[union-attr]
 
 
 class Approvals(SharedView):

@@ -20,6 +20,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 urlpatterns = [
     path("v1/", include("toolsys.api.urls")),
     path("v1/", include("approvals.api")),
+    path("v1/", include("mcpcatalog.api")),
     re_path(r"^v1/[\s\S]*$", problems.not_found),
     path("mcp", mcp_view.serve),
     path("healthz", healthz),

@@ -1,11 +1,12 @@
 """What waits for a review: each tool that nobody has accepted as it is now, beside what was accepted of it last.
 
-Every function needs the transaction of the person's tenant. Imported by the review pages only.
+Every function needs the transaction of the person's tenant. Imported by the review pages and their API.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 from mcpcatalog import comparing, quarantine, selectors
 from mcpcatalog.comparing import Part
@@ -16,6 +17,7 @@ from mcpcatalog.quarantine import Reviews
 from mcpcatalog.remote import RemoteTool, ServerConfig
 from mcpcatalog.reviews import stamp
 from toolsys import inert
+from toolsys.problems import Problem
 
 SHOWN: Final = 50
 GONE: Final = 100
@@ -95,6 +97,14 @@ def review_page(row: McpServer, config: ServerConfig) -> ReviewPage:
         is_asked=reviews.is_asked,
         is_reviewed=row.server_id in reviews.reviewed,
     )
+
+
+def review_of(tenant_id: str, server: UUID) -> ReviewPage:
+    """Raises: Problem (request.not_found)."""
+    row = McpServer.objects.filter(tenant_id=tenant_id, pk=server).first()
+    if row is None:
+        raise Problem("request.not_found")
+    return review_page(row, selectors.config_of(row, {}, 0))
 
 
 def review_lines(tenant_id: str) -> list[ReviewLine]:

@@ -21,6 +21,7 @@ TIME: Final[Schema] = {"type": "string", "format": "date-time"}
 MAYBE_TIME: Final[Schema] = {"type": ["string", "null"], "format": "date-time"}
 FLAG: Final[Schema] = {"type": "boolean"}
 ANY_OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
+MAYBE_OBJECT: Final[Schema] = {"type": ["object", "null"], "additionalProperties": True}
 
 OUTCOME: Final = _object({
     "status": {"type": "string", "enum": [status.value for status in OutcomeStatus]}, "action": TEXT,
@@ -65,6 +66,16 @@ ACCESS: Final = _object({
     "created_at": TIME, "answered_at": MAYBE_TIME,
 })  # fmt: skip
 
+QUARANTINE: Final = _object({"is_quarantining": FLAG})
+REVIEW_LINE: Final = _object({
+    "id": ID, "server_id": TEXT, "is_reviewed": FLAG, "pending": {"type": "integer"}, "catalog_hash": TEXT,
+})  # fmt: skip
+PENDING_TOOL: Final = _object({
+    "id": ID, "name": TEXT, "remote_name": TEXT, "is_new": FLAG, "description": TEXT, "input_schema": ANY_OBJECT,
+    "claims": ANY_OBJECT, "accepted_before": MAYBE_OBJECT, "differences": {"type": "array", "items": ANY_OBJECT},
+    "trust": TEXT,
+})  # fmt: skip
+
 
 def _page(item: Schema) -> Schema:
     return _object({"data": {"type": "array", "items": item}, "has_more": FLAG, "next_cursor": MAYBE_TEXT})
@@ -77,6 +88,16 @@ ANSWERS: Final[dict[str, Schema]] = {
     "GrantPage": _page(GRANT),
     "Access": ACCESS,
     "AccessPage": _page(ACCESS),
+    "Quarantine": QUARANTINE,
+    "Reviews": _object({
+        "is_quarantining": FLAG, "count": {"type": "integer"}, "data": {"type": "array", "items": REVIEW_LINE},
+    }),
+    "Review": _object({
+        "id": ID, "server_id": TEXT, "is_quarantining": FLAG, "is_reviewed": FLAG, "seen": TEXT,
+        "count": {"type": "integer"}, "pending": {"type": "array", "items": PENDING_TOOL},
+        "gone": {"type": "array", "items": TEXT},
+    }),
+    "Acceptance": _object({"accepted": {"type": "array", "items": TEXT}}),
     "Artifact": _object({
         "id": ID, "invocation_id": ID, "run_id": ID, "media_type": TEXT, "size_bytes": {"type": "integer"},
         "sha256": TEXT, "trust": TEXT, "created_at": TIME,

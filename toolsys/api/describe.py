@@ -11,11 +11,13 @@ from pydantic import BaseModel
 
 from toolsys.api.answers import ANSWERS, PROBLEM
 from toolsys.api.schemas import (
+    AcceptanceRequest,
     AccessAnswer,
     AccessQuestion,
     ConfirmationRequest,
     DecisionRequest,
     GrantRequest,
+    QuarantineRequest,
     RunRequest,
     SessionRequest,
     StepRequest,
@@ -75,7 +77,7 @@ class KeyOrSession(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 REQUESTS: Final[tuple[type[BaseModel], ...]] = (
     SessionRequest, RunRequest, StepRequest, DecisionRequest, GrantRequest, ConfirmationRequest, AccessQuestion,
-    AccessAnswer,
+    AccessAnswer, QuarantineRequest, AcceptanceRequest,
 )  # fmt: skip
 _REFERENCE: Final = "#/components/schemas/{model}"
 _PROBLEMS: Final = (400, 401, 404, 409, 413, 415, 422, 503)

@@ -16,6 +16,7 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from toolsys.api.authentication import ApiKeyAuthentication, Caller
+from toolsys.api.base import ApiView
 from toolsys.domain.states import Role
 from toolsys.problems import Problem
 from toolsys.tenancy import ConsoleTenantMiddleware, console_of
@@ -54,6 +55,24 @@ class KeyOrPerson(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="toolsys"'
+
+
+class SharedView(ApiView):
+    """Open to keys and to people; what only people may do asks for the person."""
+
+    authentication_classes = [KeyOrPerson]
+
+    @property
+    def person(self) -> Person:
+        """Raises: Problem (auth.forbidden), for a key."""
+        user: Any = self.request.user
+        if not isinstance(user, Person):
+            raise Problem("auth.forbidden")
+        return user
+
+    @property
+    def tenant_id(self) -> str:
+        return str(self.request.user.tenant_id)  # type: ignore[union-attr]
 
 
 def _person_of(request: HttpRequest) -> Person | None:

@@ -82,6 +82,15 @@ class DecisionRequest(_Body):
     password: str = Field("", max_length=1_000, description="Your password again; approving high risk takes it")
 
 
+class QuarantineRequest(_Body):
+    is_quarantining: bool = Field(strict=True, description="Whether changed and new tools of reviewed servers wait")
+
+
+class AcceptanceRequest(_Body):
+    seen: str = Field(min_length=1, max_length=64, description="`seen` of the review that was looked at")
+    tools: tuple[UUID, ...] = Field(min_length=1, max_length=50, description="Ids of its `pending` tools")
+
+
 class GrantRequest(_Body):
     request_id: UUID = Field(description="The held call that the grant is drawn from")
     conditions: tuple[dict[str, Any], ...] = Field(min_length=1, max_length=20)

@@ -44,6 +44,7 @@ from toolsys.models import (
     ApprovalRequest,
     EgressAllowance,
     Invocation,
+    McpClientSession,
     Principal,
     Run,
     StandingGrant,
@@ -53,7 +54,7 @@ from toolsys.tenancy import Console, ConsoleTenantMiddleware, console_of
 # The start page, by what people come for. A model that is named nowhere is under "Other".
 GROUPS: Final[tuple[tuple[str, tuple[type[Model], ...]], ...]] = (
     ("Decide", (ApprovalRequest, StandingGrant, AccessRequest)),
-    ("What happened", (Invocation, Run)),
+    ("What happened", (Invocation, Run, McpClientSession)),
     ("Policy", (PolicyRule, PolicyProfile, ToolPermission, KillSwitch)),
     ("Who calls", (Agent, Principal, ApiKey)),
     ("What they reach", (McpServer, EgressAllowance)),

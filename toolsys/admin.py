@@ -1,4 +1,4 @@
-"""The console's pages of toolsys: invocations with their fourteen steps, runs, agents, principals, API keys.
+"""The console's pages of toolsys: invocations with their fourteen steps, runs, MCP conversations, agents, keys.
 
 Registered on the console's own site by `config.admin_site`. Edges only: a permission check, one service or selector
 call, one answer.
@@ -19,9 +19,10 @@ from toolsys import allowances, explanations, inert, provisioning, selectors, ti
 from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, listed, moment, parsed_id, tenant_of
 from toolsys.domain.states import Role, RunStatus
 from toolsys.forms import AgentForm, AllowanceForm, ApiKeyForm, PrincipalForm
-from toolsys.models import Agent, ApiKey, EgressAllowance, Invocation, Principal, Run
+from toolsys.models import Agent, ApiKey, EgressAllowance, Invocation, McpClientSession, Principal, Run
 
 RUN_TIMES: Final = (moment("created_at"), moment("deadline_at"), moment("ended_at"))
+CONVERSATION_TIMES: Final = (moment("created_at"), moment("last_call_at"), moment("closed_at"))
 
 
 class ToolFilter(admin.SimpleListFilter):
@@ -141,6 +142,55 @@ class RunAdmin(ReadOnlyAdmin):
         return format_html('<a href="{}">its invocations</a>', where)
 
 
+class ConversationAdmin(ReadOnlyAdmin):
+    list_display = ("key", "state", "agent", "principal", "revision", "count", *CONVERSATION_TIMES)
+    sortable_by = ()
+    list_select_related = ("api_key", "session__agent", "session__principal")
+    ordering = ("-id",)
+    nothing = "No conversation yet. An MCP client that speaks to /mcp with a key of yours begins one."
+    fields: ClassVar[Any] = (
+        "id", "state", "key", "agent", "principal", "environment", "revision", "began", "count", "now", "calls",
+        *CONVERSATION_TIMES,
+    )  # fmt: skip
+
+    @admin.display(description="key")
+    def key(self, row: McpClientSession) -> str:
+        return inert.visible(row.api_key.name)
+
+    @admin.display(description="status")
+    def state(self, row: McpClientSession) -> SafeString:
+        return chip("closed" if row.closed_at else "open")
+
+    @admin.display(description="agent")
+    def agent(self, row: McpClientSession) -> str:
+        return str(row.session.agent)
+
+    @admin.display(description="for")
+    def principal(self, row: McpClientSession) -> str:
+        return inert.visible(str(row.session.principal))
+
+    @admin.display(description="environment")
+    def environment(self, row: McpClientSession) -> str:
+        return inert.visible(row.session.environment)
+
+    @admin.display(description="begun by")
+    def began(self, row: McpClientSession) -> str:
+        return "a handshake" if row.context is None else "its first request; the key and its headers name it"
+
+    @admin.display(description="calls")
+    def count(self, row: McpClientSession) -> int:
+        return row.next_step - 1
+
+    @admin.display(description="run of now")
+    def now(self, row: McpClientSession) -> SafeString:
+        return format_html('<a href="{}">{}</a>', reverse("admin:toolsys_run_change", args=[row.run_id]), row.run_id)
+
+    @admin.display(description="calls of this run")
+    def calls(self, row: McpClientSession) -> SafeString:
+        where = f"{reverse('admin:toolsys_invocation_changelist')}?run__id__exact={row.run_id}"
+        return format_html('<a href="{}">its invocations</a>', where)
+
+
 class AgentAdmin(TenantAdminOnly):
     form = AgentForm
     identity = "name"
@@ -232,6 +282,7 @@ class EgressAllowanceAdmin(TenantAdminOnly):
 PAGES = {
     Invocation: InvocationAdmin,
     Run: RunAdmin,
+    McpClientSession: ConversationAdmin,
     Agent: AgentAdmin,
     Principal: PrincipalAdmin,
     ApiKey: ApiKeyAdmin,

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.integration.processes import ROOT, eventually
 
 HOST = "127.0.0.1"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 @contextmanager

@@ -21,6 +21,7 @@ class Migration(migrations.Migration):
     dependencies = [("toolsys", "0024_artifact_ages")]
 
     operations = [
+        migrations.AlterModelOptions(name="mcpclientsession", options={"verbose_name": "MCP conversation"}),
         migrations.AddIndex(
             model_name="mcpproposal", index=models.Index(fields=["created_at"], name="mcp_call_by_age")
         ),

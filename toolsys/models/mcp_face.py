@@ -24,6 +24,7 @@ class McpClientSession(TenantOwned):
 
     class Meta:
         db_table = "mcp_client_sessions"
+        verbose_name = "MCP conversation"
         constraints = [
             # Two first requests at once are one conversation.
             models.UniqueConstraint(

@@ -24,8 +24,9 @@ from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool
 from mcpcatalog.rules import rules
 from tests.factories import Tenancy
 from tests.integration.console.conftest import HeldCall, hold
-from toolsys import allowances, jobs
+from toolsys import allowances, conversations, jobs
 from toolsys.composition import composed
+from toolsys.conversations import Party
 from toolsys.domain.spec import SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.models import ApprovalRequest
@@ -86,7 +87,11 @@ def furnish(acme: Tenancy, worker: Runtime, user: Any) -> Furnished:
     # Too large for an answer: it has an artifact.
     (done,) = acme.propose(("demo.large_output", {"bytes": 9_000}))
     acme.work(worker, done)
-    objects = {"toolsys/invocation/": done.invocation_id, "toolsys/run/": acme.run.pk} | _configured(acme, user)
+    conversation = conversations.begin(Party(acme.id, acme.key.pk, principal="user-1"), "2025-11-25", composed())
+    objects = {
+        "toolsys/invocation/": done.invocation_id, "toolsys/run/": acme.run.pk, "toolsys/mcpclientsession/":
+        conversation.id,
+    } | _configured(acme, user)  # fmt: skip
     objects |= {"toolsys/approvalrequest/": held.request.pk} | _policy(acme, user) | _told(acme, user)
     objects |= _granted(acme, user, held.request)
     row, tool, check = _served(acme, worker, user)

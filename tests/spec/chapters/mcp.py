@@ -78,6 +78,7 @@ ROWS: Final = (
     Requirement("mcp.import", "issue 4 Import", "What is imported is disabled, unclassified and without its secrets."),
     Requirement("mcp.pages", "issue 4 Pages", "Each role sees and does with servers what is its own, and no more."),
     Requirement("mcp.one_validator", "issue 4", "Every door refuses the same configuration for the same reason."),
+    Requirement("catalog.api", "DESIGN §6", "People review catalogs over the API as on the pages; keys are refused."),
     Requirement("catalog.quarantine", "DESIGN §7", "Where a tenant asks, changed tools wait for a review."),
     Requirement("mcp.rotation_retries", "issue 4", "A failure of another credential or endpoint does not delay a try."),
 )

@@ -93,7 +93,14 @@ def test_what_changed_in_between_or_is_no_part_of_it_accepts_nothing(
     now = said(browser.send("GET", of(server)))
     assert said(accept(browser, server, now, tools=[str(uuid4())]), 404)["code"] == "request.not_found"
     assert said(accept(browser, server, now, tools=[old["pending"][0]["id"]]), 404)["code"] == "request.not_found"
-    for wrong in ({"tools": []}, {"tools": ["x"]}, {"seen": ""}, {"tools": [str(uuid4())] * 51}, {"else": 1}):
+    faults: tuple[dict[str, Any], ...] = (
+        {"tools": []},
+        {"tools": ["x"]},
+        {"seen": ""},
+        {"tools": [str(uuid4())] * 51},
+        {"else": 1},
+    )
+    for wrong in faults:
         assert said(accept(browser, server, now, **wrong), 422)["code"] == "request.invalid"
     assert said(browser.send("POST", QUARANTINE, {"is_quarantining": "yes"}), 422)["code"] == "request.invalid"
     with tenant_transaction(acme.id):

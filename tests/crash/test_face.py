@@ -24,10 +24,19 @@ from toolsys.models import McpClientSession, McpProposal, Run, RunStep
 from toolsys.tenancy import tenant_transaction
 
 pytestmark = pytest.mark.slow
-CELLS = [pytest.param(point, era, id=f"{point.moment}-{point.request}-{era}".replace(" ", "-"))
-         for point in FACE_POINTS for era in point.eras]  # fmt: skip
+
+
 WRITE = "demo.external_write"
 LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+def cells(*, ending: bool) -> list[Any]:
+    return [
+        pytest.param(point, era, id=f"{point.moment}-{point.request}-{era}".replace(" ", "-"))
+        for point in FACE_POINTS
+        for era in point.eras
+        if (point.request is Request.END) is ending
+    ]
 
 
 @dataclass
@@ -141,14 +150,28 @@ def prepare(client: Client, request: Request, survivor: Web) -> None:
 
 
 @gate("mcp.face.crash")
-@pytest.mark.parametrize(("point", "era"), CELLS)
+@pytest.mark.parametrize(("point", "era"), cells(ending=False))
 def test_a_killed_web_process_leaves_what_the_table_says(
     world: World, pair: tuple[Web, Web], acme: Tenancy, tmp_path: Path, point: FacePoint, era: str  # noqa: F811
 ) -> None:  # fmt: skip
-    survivor, _ = pair
+    play(world, pair[0], acme, tmp_path, point, era)
+
+
+@gate("mcp.face.crash")
+@pytest.mark.parametrize(("point", "era"), cells(ending=True))
+def test_who_dies_while_a_conversation_ends_has_ended_all_of_it_or_nothing(
+    world: World, pair: tuple[Web, Web], acme: Tenancy, tmp_path: Path, point: FacePoint, era: str  # noqa: F811
+) -> None:  # fmt: skip
+    play(world, pair[0], acme, tmp_path, point, era)
+
+
+def play(
+    world: World, survivor: Web, acme: Tenancy, folder: Path, point: FacePoint, era: str  # noqa: F811
+) -> None:  # fmt: skip
+    """Kill one web process at the point, and send the same message to another one."""
     client = Client.of(acme, era, survivor)
     prepare(client, point.request, survivor)
-    with web(tmp_path / "victim") as victim, ThreadPoolExecutor(1) as background:
+    with web(folder / "victim") as victim, ThreadPoolExecutor(1) as background:
         victim.close(point.moment, acme)
         asked = background.submit(client.send, point.request, victim.address)
         eventually(lambda: victim.reached(point.moment) or asked.done(), point.moment, PATIENCE)

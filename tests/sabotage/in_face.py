@@ -7,6 +7,10 @@ from tests.sabotage.defect import Defect, Edit, defect
 NUMBERS: Final = "toolsys/sql/75_mcp_face.sql"
 CONVERSATIONS: Final = "toolsys/conversations.py"
 FACE: Final = "tests/integration/api/test_mcp_face.py::"
+RETENTION: Final = "tests/integration/api/test_mcp_retention.py::"
+REVIEWS: Final = "tests/integration/api/test_reviews.py::"
+CRASHES: Final = "tests/crash/test_face.py::"
+FORGETS: Final = "toolsys/sql/77_mcp_retention.sql"
 MESSAGES: Final = "tests/integration/api/test_mcp_messages.py::"
 
 FACE_DEFECTS: Final[tuple[Defect, ...]] = (
@@ -87,5 +91,72 @@ FACE_DEFECTS: Final[tuple[Defect, ...]] = (
         "toolsys/api/mcp_revisions.py",
         '    _same("Mcp-Method", headers.get("HTTP_MCP_METHOD"), message.method)\n', "",
         MESSAGES + "test_an_envelope_that_disagrees_with_itself_is_refused",
+    ),
+    Defect(
+        "face: ended in two transactions", "who dies while a conversation ends has ended nothing",
+        (
+            Edit(
+                CONVERSATIONS,
+                'with _committing("close", party.tenant_id, house.runtime.probe), tenant_transaction(party.tenant_id):',
+                "with tenant_transaction(party.tenant_id):",
+            ),
+            Edit(
+                CONVERSATIONS,
+                '        for run_id in list(open_runs.order_by("id").values_list("id", flat=True)):\n    ',
+                '        left = list(open_runs.order_by("id").values_list("id", flat=True))\n'
+                '    with _committing("close", party.tenant_id, house.runtime.probe):\n        pass\n'
+                "    for run_id in left:\n",
+            ),
+        ),
+        (CRASHES + "test_who_dies_while_a_conversation_ends_has_ended_all_of_it_or_nothing",),
+    ),
+    defect(
+        "face: commit not told", "each commit of the face is a crash point", CONVERSATIONS,
+        '    with _committing("collect", tenant_id, probe):\n        database.call(',
+        "    if True:\n        database.call(",
+        "tests/crash/test_face_points.py::test_every_commit_of_the_face_is_reported_and_has_a_crash_point_on_each_side",
+    ),
+    defect(
+        "face: moved twice", "of two who end a silence the first one's run counts", CONVERSATIONS,
+        "filter(pk=found.pk, run_id=found.run_id, closed_at=None)", "filter(pk=found.pk, closed_at=None)",
+        CRASHES + "test_a_silence_that_two_web_processes_end_at_once_is_one_new_run",
+    ),
+    defect(
+        "face: open call forgotten", "a call that is under way keeps its step", FORGETS,
+        "              AND i.completed_at IS NULL)\n        ORDER", "              AND false)\n        ORDER",
+        RETENTION + "test_a_call_that_is_still_under_way_is_kept_with_its_conversation",
+    ),
+    defect(
+        "face: young calls forgotten", "whoever asks, what is younger than a day stays", FORGETS,
+        "WHERE c.created_at < statement_timestamp() - make_interval(secs => greatest(p_seconds, 86400))",
+        "WHERE c.created_at < statement_timestamp() - make_interval(secs => p_seconds)",
+        RETENTION + "test_whoever_calls_the_functions_cannot_forget_what_is_younger_than_a_day",
+    ),
+    defect(
+        "face: locked rows waited for", "retention goes by what somebody asks for now", FORGETS,
+        "FOR UPDATE OF c SKIP LOCKED", "FOR UPDATE OF c NOWAIT",
+        RETENTION + "test_what_somebody_asks_for_at_this_moment_is_passed_over",
+    ),
+    defect(
+        "face: no bound on conversations", "a tenant opens a bounded number", CONVERSATIONS,
+        "    if count == bound:\n", "    if False:\n",
+        RETENTION + "test_a_tenant_opens_a_bounded_number_and_its_open_ones_go_on",
+    ),
+    defect(
+        "face: silent ones counted", "who was silent for a day takes no place", CONVERSATIONS,
+        "closed_at=None, last_call_at__gt=since)", "closed_at=None)",
+        RETENTION + "test_who_was_silent_for_a_day_takes_no_place_and_returns",
+    ),
+    defect(
+        "face: any role accepts", "readers of a catalog do not accept it", "mcpcatalog/api.py",
+        "person, body = self.one_of(*REVIEWERS), self.body(AcceptanceRequest)",
+        "person, body = self.one_of(*READERS), self.body(AcceptanceRequest)",
+        REVIEWS + "test_readers_see_admins_and_operators_accept_and_admins_ask",
+    ),
+    defect(
+        "face: keys read reviews", "a key is told nothing of what waits", "toolsys/api/people.py",
+        '        if not isinstance(user, Person):\n            raise Problem("auth.forbidden")\n        return user',
+        "        return user",
+        REVIEWS + "test_a_key_is_told_nothing_and_a_cookie_alone_changes_nothing",
     ),
 )  # fmt: skip

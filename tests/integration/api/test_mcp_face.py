@@ -1,8 +1,7 @@
 """The MCP face over a real database: one step a call, the same call again is the same step, and what is refused."""
 
 import json
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +11,7 @@ from django.db import connections
 
 from tests.factories import Tenancy, approver
 from tests.integration.api.mcp_peer import NEW, OLD, TASKS, Answer, Peer
+from tests.races.crowd import together
 from tests.spec.requirements import gate
 from toolsys import conversations, provisioning, services
 from toolsys.domain.reasons import reason
@@ -40,6 +40,13 @@ def _connections(database: None) -> Iterator[None]:
 def rows(tenancy: Tenancy) -> list[Invocation]:
     with tenant_transaction(tenancy.id):
         return list(Invocation.objects.order_by("id"))
+
+
+def at_once(count: int, asked: Callable[[], Answer]) -> list[Answer]:
+    """Ask so many times at the same moment."""
+    answers = [each for each in together([asked] * count) if isinstance(each, Answer)]
+    assert len(answers) == count
+    return answers
 
 
 def work(tenancy: Tenancy, worker: Runtime, answer: Answer) -> None:
@@ -103,23 +110,10 @@ def test_a_call_is_one_step_of_one_call_and_its_outcome_is_collected_once(
 @gate("mcp.face.attach")
 @ERAS
 def test_two_of_the_same_call_at_once_are_one(acme: Tenancy, worker: Runtime, era: str) -> None:
-    client, answers = peer(acme, era), list[Answer]()
-    barrier = threading.Barrier(4)
-
-    def propose() -> None:
-        try:
-            barrier.wait(10)
-            answers.append(client.call("demo.echo", {"text": "same"}))
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=propose) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    client = peer(acme, era)
+    answers = at_once(4, lambda: client.call("demo.echo", {"text": "same"}))
     assert len({answer.meta["toolsys/invocation-id"] for answer in answers}) == 1
-    assert (len(answers), len(rows(acme))) == (4, 1)
+    assert len(rows(acme)) == 1
 
 
 @gate("mcp.face.attach")
@@ -400,20 +394,8 @@ def test_a_run_that_a_breaker_failed_takes_nothing_until_its_client_was_silent(a
 
 @gate("mcp.face.sessions")
 def test_two_first_requests_at_once_are_one_conversation(acme: Tenancy) -> None:
-    client, barrier, answers = peer(acme, NEW), threading.Barrier(3), list[Answer]()
-
-    def ask() -> None:
-        try:
-            barrier.wait(10)
-            answers.append(client.ask("tools/list"))
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    client = peer(acme, NEW)
+    answers = at_once(3, lambda: client.ask("tools/list"))
     assert [answer.status for answer in answers] == [200] * 3
     with tenant_transaction(acme.id):
         current = McpClientSession.objects.get()

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -29,6 +29,23 @@ HELD = "tool.quarantined"
 @pytest.fixture
 def reviewer(database: None) -> Any:
     return get_user_model().objects.create(username=f"reviewer-{uuid4().hex[:10]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A server of one tool, and a session that was opened with it."""
+
+    house: House
+    config: ServerConfig
+    peer: Any
+
+
+@pytest.fixture
+def listing(acme: Tenancy, houses: Callable[[], House], doors: Doors) -> Listing:
+    name, peer = doors.peer(tools=[tool("one")])
+    found = Listing(houses(), doors.at(name, acme.id, classification=READ), peer)
+    found.house.offer(acme, found.config)
+    return found
 
 
 def listed_again(tenancy: Tenancy, house: House, config: ServerConfig) -> None:
@@ -90,12 +107,10 @@ def test_what_changed_or_is_new_waits_and_is_offered_when_somebody_has_accepted_
 
 @gate("catalog.quarantine")
 def test_only_reviewed_servers_of_tenants_that_ask_for_it_are_held_back(
-    acme: Tenancy, globex: Tenancy, houses: Callable[[], House], doors: Doors, reviewer: Any
+    acme: Tenancy, globex: Tenancy, listing: Listing, reviewer: Any
 ) -> None:
-    name, peer = doors.peer(tools=[tool("one")])
-    house, config = houses(), doors.at(name, acme.id, classification=READ)
+    house, config, peer = listing.house, listing.config, listing.peer
     other = replace(config, tenant_id=globex.id)
-    house.offer(acme, config)
     house.offer(globex, other)
     reviews.ask(acme.id, is_quarantining=True, user=reviewer)
     accepted(globex, other, reviewer)
@@ -115,12 +130,10 @@ def test_only_reviewed_servers_of_tenants_that_ask_for_it_are_held_back(
 
 @gate("catalog.quarantine")
 def test_the_same_declaration_at_another_endpoint_waits_again(
-    acme: Tenancy, houses: Callable[[], House], doors: Doors, reviewer: Any
+    acme: Tenancy, doors: Doors, listing: Listing, reviewer: Any
 ) -> None:
-    name, _ = doors.peer(tools=[tool("one")])
     twin, _ = doors.peer(tools=[tool("one")])
-    house, config = houses(), doors.at(name, acme.id, classification=READ)
-    house.offer(acme, config)
+    house, config = listing.house, listing.config
     reviews.ask(acme.id, is_quarantining=True, user=reviewer)
     accepted(acme, config, reviewer)
     seen = reviews.stamp(the(acme, config))
@@ -136,30 +149,24 @@ def test_the_same_declaration_at_another_endpoint_waits_again(
 
 
 @gate("catalog.quarantine")
-def test_what_is_declared_here_never_waits(
-    acme: Tenancy, houses: Callable[[], House], doors: Doors, reviewer: Any
-) -> None:
-    name, _ = doors.peer(tools=[tool("one")])
-    house, config = houses(), doors.at(name, acme.id, classification=READ)
-    house.offer(acme, config)
+def test_what_is_declared_here_never_waits(acme: Tenancy, listing: Listing, reviewer: Any) -> None:
+    house, config = listing.house, listing.config
     reviews.ask(acme.id, is_quarantining=True, user=reviewer)
     accepted(acme, config, reviewer)
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
     contract = {"name": "one", "description": "ours", "input_schema": schema}
     with tenant_transaction(acme.id):
-        McpServer.objects.filter(server_id=name).update(mode=CatalogMode.FIXED, fixed_tools=[contract])
-    house.provider.refresh(acme.id, name)
+        McpServer.objects.filter(server_id=config.server_id).update(mode=CatalogMode.FIXED, fixed_tools=[contract])
+    house.provider.refresh(acme.id, config.server_id)
     opened = house.new_session(acme)
     assert (pinned(opened, config), withheld(opened, config)) == (["one"], [])
 
 
 @gate("catalog.quarantine")
 def test_a_catalog_that_changes_between_looking_and_accepting_is_not_accepted(
-    acme: Tenancy, globex: Tenancy, houses: Callable[[], House], doors: Doors, reviewer: Any
+    acme: Tenancy, globex: Tenancy, listing: Listing, reviewer: Any
 ) -> None:
-    name, peer = doors.peer(tools=[tool("one")])
-    house, config = houses(), doors.at(name, acme.id, classification=READ)
-    house.offer(acme, config)
+    house, config, peer = listing.house, listing.config, listing.peer
     seen = reviews.stamp(the(acme, config))
     peer.tools = [tool("one", "now obey")]
     listed_again(acme, house, config)
@@ -175,11 +182,9 @@ def test_a_catalog_that_changes_between_looking_and_accepting_is_not_accepted(
 
 @gate("catalog.quarantine")
 def test_an_acceptance_waits_for_the_discovery_that_is_being_written_and_is_stale_then(
-    acme: Tenancy, houses: Callable[[], House], doors: Doors, reviewer: Any
+    acme: Tenancy, listing: Listing, reviewer: Any
 ) -> None:
-    name, _ = doors.peer(tools=[tool("one")])
-    config = doors.at(name, acme.id, classification=READ)
-    houses().offer(acme, config)
+    config = listing.config
     found: list[str] = []
 
     def accept() -> None:
@@ -193,7 +198,7 @@ def test_an_acceptance_waits_for_the_discovery_that_is_being_written_and_is_stal
     seen = reviews.stamp(the(acme, config))
     other = threading.Thread(target=accept)
     with tenant_transaction(acme.id):
-        row = McpServer.objects.select_for_update().get(server_id=name)
+        row = McpServer.objects.select_for_update().get(server_id=config.server_id)
         other.start()
         other.join(0.3)
         assert other.is_alive(), "it waits for the row"
@@ -202,12 +207,8 @@ def test_an_acceptance_waits_for_the_discovery_that_is_being_written_and_is_stal
     assert found == ["catalog.changed"]
 
 
-def test_an_acceptance_stays_and_is_written_once(
-    acme: Tenancy, houses: Callable[[], House], doors: Doors, reviewer: Any
-) -> None:
-    name, _ = doors.peer(tools=[tool("one")])
-    config = doors.at(name, acme.id, classification=READ)
-    houses().offer(acme, config)
+def test_an_acceptance_stays_and_is_written_once(acme: Tenancy, listing: Listing, reviewer: Any) -> None:
+    config = listing.config
     for _ in range(2):
         accepted(acme, config, reviewer)
     with tenant_transaction(acme.id):

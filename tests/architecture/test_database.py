@@ -73,6 +73,15 @@ def test_the_application_s_roles_are_bound_by_row_level_security() -> None:
     assert memberships == [], "neither can become another role"
 
 
+@gate("wait.bounded")
+@pytest.mark.parametrize("alias", ["default", "operator"])
+def test_the_server_ends_what_would_wait_for_ever(alias: str) -> None:
+    """A process that is frozen inside of a transaction holds its locks: without an end, everybody else's."""
+    for setting in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
+        found = rows(f"SELECT setting::int FROM pg_settings WHERE name = '{setting}'", alias)
+        assert 0 < found[0][0] <= 120_000, setting
+
+
 KEY = "FOREIGN KEY (tenant_id, {}) REFERENCES {}(tenant_id, id)"
 
 

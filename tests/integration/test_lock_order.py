@@ -14,19 +14,19 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from django.utils import timezone
 
 from tests.contract.store.cases import WRITE, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.sql_world import SqlWorld
-from tests.factories import approver
+from tests.factories import approver, make_tenancy
 from tests.spec.requirements import gate
 from toolsys.decisions import SeatVote, lock_request, record_decision
 from toolsys.domain.calls import Progress
 from toolsys.domain.seats import Seat
 from toolsys.domain.states import ApprovalStatus
 from toolsys.domain.trust import TrustLevel
-from toolsys.models import ApprovalRequest, Invocation, Run
+from toolsys.models import ApprovalRequest, Invocation, Membership, PlatformState, Run
 from toolsys.ports import Fence
 from toolsys.tenancy import tenant_transaction
 
@@ -40,6 +40,11 @@ class Beside:
         self._commit = commit
         self.answer: Any = None
         self._thread = threading.Thread(target=self._run)
+
+    def at_once(self) -> Any:
+        """Start it, and return its answer; it may wait for nobody."""
+        self._thread.start()
+        return self.joined()
 
     def until_it_waits(self, *, waiting: int = 1) -> None:
         """Start it, and return once so many connections wait for a lock."""
@@ -151,6 +156,74 @@ def test_a_decision_and_the_end_of_a_held_call_do_not_wait_in_a_circle(world: Sq
         person = approver(world.tenant_id)
         record_decision(request, ApprovalStatus.APPROVED, user=person, votes=[SeatVote(person.pk, Seat.EXPERT)])
     assert beside.joined().is_settled
+
+
+@gate("store.lock_order")
+def test_a_cancellation_and_a_heartbeat_do_not_wait_in_a_circle(world: SqlWorld) -> None:
+    """Each holds several calls, in its own order. What is held by another is renewed at the next beat."""
+    store, claims = world.store(), []
+    for number in (1, 2):
+        call = call_of(world, number=number)
+        intended(store, call)
+        claim = claimed(store, call).claim
+        assert claim is not None
+        claims.append(claim)
+    first, second = (claim.invocation_id for claim in claims)
+    with tenant_transaction(world.tenant_id):
+        lock_run(world)
+        mark(second)
+        assert Beside(lambda: world.renew(claims)).at_once() == {first}
+        mark(first)
+    assert world.renew(claims) == {first, second}
+
+
+@gate("store.lock_order")
+def test_a_wait_for_the_run_counts_as_time_to_use_an_approval(world: SqlWorld) -> None:
+    store, call = world.store(), call_of(world, WRITE)
+    row_id = held(store, call)
+    world.decide(row_id, is_approval=True)
+    case = case_of(store, call, WRITE)
+    beside = Beside(lambda: store.commit_intent(case))
+    with tenant_transaction(world.tenant_id):
+        lock_run(world)
+        beside.until_it_waits()
+        # As if the wait had been a day longer: the row is not the one that is waited for.
+        with connections["operator"].cursor() as cursor:
+            cursor.execute(
+                "UPDATE approval_requests SET consume_by = clock_timestamp() WHERE invocation_id = %s", [row_id]
+            )
+    assert beside.joined().state is Progress.STALE
+
+
+def all_tenants_at_once(change: Callable[[], object], lowest: str, highest: str) -> None:
+    """While somebody holds the lowest tenant, who changes several waits for it and holds none after it."""
+    beside = Beside(change)
+    with transaction.atomic(using="operator"), connections["operator"].cursor() as cursor:
+        cursor.execute("SELECT 1 FROM tenants WHERE id = %s FOR NO KEY UPDATE", [lowest])
+        beside.until_it_waits()
+        cursor.execute("SELECT 1 FROM tenants WHERE id = %s FOR NO KEY UPDATE NOWAIT", [highest])
+    assert beside.joined() is None
+
+
+@gate("store.lock_order")
+@pytest.mark.parametrize("change", ["platform", "person"])
+def test_who_changes_several_tenants_locks_them_in_order(database: None, change: str) -> None:
+    """The later one was made first, so that no order of the table itself helps."""
+    highest, lowest = make_tenancy("zulu").id, make_tenancy("abel").id
+    person = approver(highest)
+    with tenant_transaction(lowest):
+        Membership.objects.create(tenant_id=lowest, user=person, role=Seat.EXPERT.role)
+
+    def deactivate() -> None:
+        person.is_active = False
+        person.save(update_fields=["is_active"])
+
+    def switch_off() -> None:
+        with transaction.atomic(using="operator"):
+            PlatformState.objects.using("operator").update(is_execution_enabled=False)
+            transaction.set_rollback(True, using="operator")
+
+    all_tenants_at_once(switch_off if change == "platform" else deactivate, lowest, highest)
 
 
 @gate("store.lock_order")

@@ -109,12 +109,14 @@ END $$;
 
 -- The platform's switch raises every tenant's: it waits for each watermark that has passed its tenant's row and not
 -- committed, so that nothing passes one after the switch has returned. Row-level security shows all tenants to operators
--- only; whoever else could write the platform's row must not believe that the switch was thrown.
+-- only; whoever else could write the platform's row must not believe that the switch was thrown. Who changes several
+-- tenants locks them in the order of their ids, or two of them would wait in a circle.
 CREATE OR REPLACE FUNCTION toolsys_raise_every_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT pg_has_role(current_user, 'toolsys_operator', 'MEMBER') THEN
         RAISE EXCEPTION 'the platform switch is thrown by operators' USING ERRCODE = 'insufficient_privilege';
     END IF;
+    PERFORM 1 FROM tenants ORDER BY id FOR NO KEY UPDATE;
     UPDATE tenants SET authz_epoch = authz_epoch + 1;
     RETURN NULL;
 END $$;

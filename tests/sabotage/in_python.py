@@ -203,6 +203,23 @@ PIPELINE_DEFECTS: Final = (
         "test_an_approval_is_recorded_with_its_vote_and_event_and_the_call_goes_on",
     ),
     defect(
+        "cancelled by the web's clock", "what is compared with the database's clock was written by it",
+        "toolsys/services.py", "    now = database.now()\n    Invocation",
+        "    now = datetime.now().astimezone() + timedelta(hours=1)\n    Invocation",
+        "tests/integration/api/test_cancel.py::test_a_cancelled_call_is_due_by_the_database_s_clock",
+    ),
+    defect(
+        "run timed by the web's clock", "a run's deadline is the database's time", "toolsys/services.py",
+        "deadline_at=database.now() + timedelta(",
+        "deadline_at=datetime.now().astimezone() + timedelta(hours=1) + timedelta(",
+        "tests/integration/api/test_cancel.py::test_a_run_s_deadline_is_the_database_s_time",
+    ),
+    defect(
+        "lock waits without end", "no wait for the database is without an end", "config/databases.py",
+        '"lock_timeout": "30s", ', "",
+        "tests/architecture/test_database.py::test_the_server_ends_what_would_wait_for_ever",
+    ),
+    defect(
         "lease kept by a dead keeper", "a process trusts only the lease that it renewed itself", "toolsys/leases.py",
         "Held(claim, claim.claimed_at_boottime + claim.lease_seconds)", 'Held(claim, float("inf"))',
         RACES + "test_a_process_frozen_after_the_watermark_does_not_send_late",

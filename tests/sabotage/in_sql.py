@@ -11,6 +11,7 @@ CLAIM: Final = "tests/contract/store/test_claim.py::"
 WATERMARK: Final = "tests/contract/store/test_watermark.py::"
 SETTLEMENT: Final = "tests/contract/store/test_settlement.py::"
 SWEPT: Final = "tests/contract/store/test_sweep.py::"
+DESIGN: Final = "tests/races/test_design_races.py::"
 LOCKS: Final = "tests/integration/test_lock_order.py::"
 
 
@@ -40,7 +41,7 @@ SQL_DEFECTS: Final = (
     ),
     _commit(
         "late approval consumed", "an approval is used in its time",
-        "      AND consume_by > v_now AND toolsys", "      AND toolsys",
+        "      AND consume_by > clock_timestamp() AND toolsys", "      AND toolsys",
         APPROVED + "test_an_approval_past_its_time_of_use_is_not_consumed",
     ),
     _commit(
@@ -114,6 +115,32 @@ SQL_DEFECTS: Final = (
         WATERMARK + "test_no_lease_is_renewed_past_the_operation_deadline",
     ),
     _commit(
+        "heartbeat waits for a row", "a heartbeat waits for nobody", " OF i SKIP LOCKED) AS free", " OF i) AS free",
+        LOCKS + "test_a_cancellation_and_a_heartbeat_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "approval's clock stands while it waits", "a wait for a lock counts as time to use an approval",
+        "AND consume_by > clock_timestamp() AND toolsys", "AND consume_by > v_now AND toolsys",
+        LOCKS + "test_a_wait_for_the_run_counts_as_time_to_use_an_approval",
+    ),
+    defect(
+        "switch locks tenants as they come", "who changes several tenants locks them in order",
+        "toolsys/sql/10_guards.sql", "    PERFORM 1 FROM tenants ORDER BY id FOR NO KEY UPDATE;\n", "",
+        LOCKS + "test_who_changes_several_tenants_locks_them_in_order",
+    ),
+    defect(
+        "person's tenants as they come", "who changes several tenants locks them in order",
+        "toolsys/sql/45_people.sql", "ORDER BY t.id FOR NO KEY UPDATE", "ORDER BY t.id DESC FOR NO KEY UPDATE",
+        LOCKS + "test_who_changes_several_tenants_locks_them_in_order",
+    ),
+    defect(
+        "recovery fence unseen by who is at work", "a raised database epoch sends every claim back to step 6",
+        "toolsys/migrations/0026_locks_in_order.py", "BOTH = TRIGGER.format(columns=\", database_epoch\", condition=",
+        "BOTH = TRIGGER.format(columns=\"\", condition=",
+        WATERMARK + "test_a_raised_database_epoch_does_not_hold",
+        DESIGN + "test_a_recovery_fence_behind_a_worker_s_facts_is_seen_at_the_watermark",
+    ),
+    _commit(
         "passed lease renewed", "only a live lease is renewed",
         "      AND i.lease_expires_at > clock_timestamp() AND i.operation_deadline", "      AND i.operation_deadline",
         WATERMARK + "test_a_passed_lease_is_not_renewed",
@@ -183,8 +210,19 @@ SQL_DEFECTS: Final = (
     ),
     defect(
         "lost steps not swept", "a step whose next call was never written is found", SWEEP,
-        "WHERE s.completed_at IS NULL AND s.created_at", "WHERE false AND s.created_at",
+        "WHERE s.completed_at IS NULL AND c.open", "WHERE false AND c.open",
         SWEPT + "test_a_step_whose_next_call_was_never_written_is_named",
+    ),
+    defect(
+        "steps rung without end", "a step that nobody goes on with is named less and less often", SWEEP,
+        "AND (s.rung_at IS NULL OR s.rung_at", "AND (true OR s.rung_at",
+        SWEPT + "test_a_step_that_nobody_goes_on_with_is_named_less_and_less_often",
+        SWEPT + "test_steps_that_nobody_can_go_on_with_hide_no_other",
+    ),
+    defect(
+        "step's wait goes on", "a step that was gone on with is named at once", SWEEP,
+        "SELECT coalesce(max(i.completed_at), s.created_at) AS since,", "SELECT s.created_at AS since,",
+        SWEPT + "test_a_step_that_was_gone_on_with_is_named_at_once_when_the_next_worker_dies",
     ),
     defect(
         "suspended calls swept", "a suspended call is not rung for", SWEEP,

@@ -133,6 +133,17 @@ def test_definer_functions_are_narrow() -> None:
 
 
 @gate("rls.definers")
+def test_definer_functions_name_the_schema_of_every_table() -> None:
+    """A temporary table of the same name would be found first, whatever the path says."""
+    tables = "|".join(sorted(column(f"SELECT relname FROM pg_class WHERE {OURS}")))
+    bodies = rows("SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef")
+    assert len(bodies) > 10
+    bare = re.compile(rf"(?<!public\.)\b({tables})\b")
+    found = {name: bare.findall(re.sub(r"--[^\n]*", "", body)) for name, body in bodies}
+    assert {name: named for name, named in found.items() if named} == {}
+
+
+@gate("rls.definers")
 def test_the_definer_role_can_create_nothing() -> None:
     found = rows("""SELECT has_schema_privilege(r, 'public', 'CREATE')
         FROM unnest(ARRAY['toolsys_definer', 'toolsys_app', 'toolsys_operator']) AS r""")

@@ -281,4 +281,5 @@ class Tables:
         if row.status is not InvocationStatus.WAITING_FOR_APPROVAL:
             return row.status is InvocationStatus.AUTHORIZED
         request = self.approvals[row.id]
-        return request.status is not ApprovalStatus.PENDING or request.expires_at <= now
+        is_withdrawn = row.cancel_requested_at is not None
+        return request.status is not ApprovalStatus.PENDING or request.expires_at <= now or is_withdrawn

@@ -258,6 +258,21 @@ def test_a_write_that_cannot_be_recorded_fails_its_run_and_ends_uncertain(
     assert "tool.call.uncertain" in events_of(acme, held)
 
 
+@gate("audit.fail_closed")
+def test_who_has_lost_the_claim_fails_no_run_for_want_of_a_record(acme: Tenancy, worker: Runtime) -> None:
+    """Frozen while it tried to store its result: by now another worker runs the call."""
+    held = approved_write(acme)
+    for _ in range(2):
+        with pytest.raises(Crash):
+            acme.work(crashing(worker, "after_claim"), held)
+        pass_lease(acme, held)
+    mark = "SELECT toolsys_commit_unrecorded(%s, %s, %s)"
+    assert database.call(mark, (acme.id, held.invocation_id, 1)) == [(False,)]
+    with tenant_transaction(acme.id):
+        assert Run.objects.get(pk=acme.run.id).status == "running"
+    assert row_of(acme, held).unrecorded_at is None
+
+
 @gate("recovery.unknown_watermark")
 @pytest.mark.parametrize(("cuts", "sent"), [(1, 1), (2, 0)])
 def test_a_watermark_whose_commit_is_unknown_is_read_back_or_nothing_is_sent(

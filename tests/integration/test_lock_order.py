@@ -17,6 +17,7 @@ import pytest
 from django.db import connections, transaction
 from django.utils import timezone
 
+from approvals import policy_services
 from tests.contract.store.cases import WRITE, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.sql_world import SqlWorld
 from tests.factories import approver, make_tenancy
@@ -26,7 +27,7 @@ from toolsys.domain.calls import Progress
 from toolsys.domain.seats import Seat
 from toolsys.domain.states import ApprovalStatus
 from toolsys.domain.trust import TrustLevel
-from toolsys.models import ApprovalRequest, Invocation, Membership, PlatformState, Run
+from toolsys.models import Agent, ApprovalRequest, Invocation, Membership, PlatformState, Run
 from toolsys.ports import Fence
 from toolsys.tenancy import tenant_transaction
 
@@ -195,6 +196,75 @@ def test_a_wait_for_the_run_counts_as_time_to_use_an_approval(world: SqlWorld) -
     assert beside.joined().state is Progress.STALE
 
 
+@gate("store.lock_order", "wait.bounded")
+@pytest.mark.parametrize("over", ["lease_expires_at", "operation_deadline"])
+def test_a_fence_that_waited_until_its_claim_was_over_does_not_hold(world: SqlWorld, over: str) -> None:
+    """TS "Failure modes": a stalled guard or watermark lets nothing past. The transaction's own time stood still."""
+    store, call = world.store(), call_of(world, WRITE)
+    intended(store, call, WRITE)
+    claim = claimed(store, call, WRITE).claim
+    assert claim is not None
+    beside = Beside(lambda: store.commit_watermark(claim))
+    with tenant_transaction(world.tenant_id):
+        lock_run(world)
+        beside.until_it_waits()
+        with connections["operator"].cursor() as cursor:
+            cursor.execute(
+                f"UPDATE tool_invocations SET {over} = clock_timestamp() WHERE id = %s", [claim.invocation_id]
+            )
+    assert beside.joined() == Fence(held=False, why="lost")
+    assert world.seen(claim.invocation_id).effect_sent_at is None
+
+
+CHANGES: dict[str, Callable[[SqlWorld], object]] = {
+    "agent": lambda world: in_tenant(world, lambda: Agent.objects.update(is_enabled=False)),
+    "permission": lambda world: policy_services.permit_tools(tenant_id=world.tenant_id, tools="x.*", is_enabled=False),
+    "tenant": lambda world: policy_services.set_tenant_switch(
+        world.tenant_id, is_enabled=False, user=approver_of(world)
+    ),
+    "platform": lambda world: world.switch_platform(on=False),
+    "person": lambda world: deactivate(approver_of(world)),
+}
+
+
+def in_tenant(world: SqlWorld, change: Callable[[], object]) -> None:
+    with tenant_transaction(world.tenant_id):
+        change()
+
+
+def approver_of(world: SqlWorld) -> Any:
+    return approver(world.tenant_id)
+
+
+def deactivate(person: Any) -> None:
+    person.is_active = False
+    person.save(update_fields=["is_active"])
+
+
+@gate("store.lock_order", "policy.switches")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_waits_for_a_watermark_goes_before_the_next_one(world: SqlWorld, change: str) -> None:
+    """Under load one watermark follows the other, and the tenant's row is never free: a switch would wait for ever."""
+    store, claims = world.store(), []
+    for number in (1, 2):
+        call = call_of(world, number=number)
+        intended(store, call)
+        claim = claimed(store, call).claim
+        assert claim is not None
+        claims.append(claim)
+    made = Beside(partial(CHANGES[change], world))
+    later = Beside(lambda: store.commit_watermark(claims[1]))
+    try:
+        with tenant_transaction(world.tenant_id):
+            assert store.commit_watermark(claims[0]).held
+            made.until_it_waits()
+            later.until_it_waits(waiting=2)
+        assert not isinstance(made.joined(), Exception)
+        assert later.joined() == Fence(held=False, why="authz_epoch")
+    finally:
+        world.switch_platform(on=True)
+
+
 def all_tenants_at_once(change: Callable[[], object], lowest: str, highest: str) -> None:
     """While somebody holds the lowest tenant, who changes several waits for it and holds none after it."""
     beside = Beside(change)
@@ -214,16 +284,12 @@ def test_who_changes_several_tenants_locks_them_in_order(database: None, change:
     with tenant_transaction(lowest):
         Membership.objects.create(tenant_id=lowest, user=person, role=Seat.EXPERT.role)
 
-    def deactivate() -> None:
-        person.is_active = False
-        person.save(update_fields=["is_active"])
-
     def switch_off() -> None:
         with transaction.atomic(using="operator"):
             PlatformState.objects.using("operator").update(is_execution_enabled=False)
             transaction.set_rollback(True, using="operator")
 
-    all_tenants_at_once(switch_off if change == "platform" else deactivate, lowest, highest)
+    all_tenants_at_once(switch_off if change == "platform" else partial(deactivate, person), lowest, highest)
 
 
 @gate("store.lock_order")

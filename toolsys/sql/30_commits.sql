@@ -206,6 +206,7 @@ RETURNS text LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    PERFORM toolsys_wait_for_changes(p_tenant);
     -- FOR SHARE: a switch or a cancellation that has returned is seen.
     PERFORM 1 FROM tenants WHERE id = p_tenant AND authz_epoch = p_authz_epoch FOR SHARE;
     IF NOT FOUND THEN

@@ -4,9 +4,8 @@
 CREATE OR REPLACE FUNCTION toolsys_raise_epochs_of_person() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
 BEGIN
-    PERFORM 1 FROM public.tenants t
-    WHERE t.id IN (SELECT m.tenant_id FROM public.memberships m WHERE m.user_id = NEW.id)
-    ORDER BY t.id FOR NO KEY UPDATE;
+    PERFORM public.toolsys_lock_tenant(found.tenant_id) FROM (
+        SELECT DISTINCT m.tenant_id FROM public.memberships m WHERE m.user_id = NEW.id ORDER BY 1) AS found;
     UPDATE public.tenants t SET authz_epoch = t.authz_epoch + 1
     WHERE t.id IN (SELECT m.tenant_id FROM public.memberships m WHERE m.user_id = NEW.id);
     RETURN NULL;

@@ -153,6 +153,13 @@ def test_what_has_ended_is_not_named(world: World) -> None:
     assert world.sweep() == set()
 
 
+def test_a_held_call_whose_run_is_cancelled_is_named(world: World) -> None:
+    store, call = world.store(), call_of(world, WRITE)
+    row_id = held(store, call)
+    world.cancel_run()
+    assert world.sweep() == {("dispatch", row_id)}
+
+
 def test_a_cancelled_run_names_its_open_calls(world: World) -> None:
     store, call = world.store(), call_of(world)
     intended(store, call)

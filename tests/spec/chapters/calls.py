@@ -62,6 +62,7 @@ ROWS: Final = (
     Requirement(
         "sweep.backoff", "DESIGN §4", "What nobody goes on with is named less and less often, and hides nothing."
     ),
+    Requirement("lease.kept", "DESIGN §4", "A process believes in no lease longer than the database has given it."),
     Requirement("clock.database", "DESIGN §4", "What is compared with the database's clock was written by it."),
     Requirement("wait.bounded", "COMMON", "No wait for a lock, a statement or the server is without an end."),
     Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),

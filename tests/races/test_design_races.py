@@ -243,21 +243,6 @@ def test_a_worker_that_thaws_before_the_watermark_finds_that_it_lost_its_claim(a
     assert (row_of(acme, held).status, row_of(acme, held).claim_epoch) == ("succeeded", 2)
 
 
-@gate("race.design")
-@pytest.mark.parametrize("moment", ["before_claim", "after_claim"])
-def test_a_lease_is_counted_from_before_it_was_asked_for(acme: Tenancy, worker: Runtime, moment: str) -> None:
-    """A process frozen while its claim is under way may hold a lease that is over by the time it hears of it."""
-    late = Scripted.write(DONE)
-    held = approved_write(acme)
-    with OwnWorker(worker, lease_seconds=30.0, is_beating=False) as frozen:
-
-        def freeze() -> None:
-            frozen.clock.ahead += 31.0
-
-        acme.work(at(late.installed_in(frozen.runtime), moment, freeze), held)
-    assert late.sent == []
-
-
 # -- call k has ended, and there is no k+1
 
 

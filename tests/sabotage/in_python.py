@@ -12,7 +12,6 @@ RACES: Final = "tests/model/test_design_races.py::"
 SOURCE: Final = "tests/architecture/test_pipeline_source.py::"
 RECOVERY: Final = "tests/integration/test_recovery.py::"
 ATTEMPTED: Final = "tests/integration/test_attempts.py::"
-DESIGN: Final = "tests/races/test_design_races.py::"
 CALLS: Final = "tests/integration/test_pipeline.py::"
 
 PIPELINE_DEFECTS: Final = (
@@ -234,11 +233,6 @@ PIPELINE_DEFECTS: Final = (
         ATTEMPTED + "test_a_result_that_cannot_be_stored_at_first_is_stored_within_the_lease",
     ),
     defect(
-        "unrecorded write repeated", "a write that was not recorded is never repeated", ATTEMPTS,
-        "if case.row is not None and case.row.is_unrecorded and case", "if False and case",
-        RACES + "test_a_write_that_could_not_be_recorded_ends_uncertain_whatever_its_class",
-    ),
-    defect(
         "Retry-After not honoured", "nobody is asked again earlier than they said", ATTEMPTS,
         "(claim.attempt_number - 1), asked_seconds or 0.0)", "(claim.attempt_number - 1), 0.0)",
         ATTEMPTED + "test_the_wait_grows_and_is_never_shorter_than_asked",
@@ -263,7 +257,7 @@ PIPELINE_DEFECTS: Final = (
     defect(
         "claim counted from its answer", "a lease is counted from before it was asked for", "toolsys/store.py",
         "return self._claim(case, row, answer, before)", "return self._claim(case, row, answer, self.clock.boottime())",
-        DESIGN + "test_a_lease_is_counted_from_before_it_was_asked_for",
+        ATTEMPTED + "test_a_lease_is_counted_from_before_it_was_asked_for",
     ),
     defect(
         "origin trust told anew", "origin trust is fixed when the step row is written", PORTS,

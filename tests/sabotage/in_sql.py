@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.sabotage.defect import Defect, defect
+from tests.sabotage.defect import Defect, Edit, defect
 
 COMMITS, SWEEP = "toolsys/sql/30_commits.sql", "toolsys/sql/40_definers.sql"
 PROPOSAL: Final = "tests/contract/store/test_proposal.py::"
@@ -318,7 +318,14 @@ SQL_DEFECTS: Final = (
         "steps rung without end", "a step that nobody goes on with is named less and less often", SWEEP,
         "AND (s.rung_at IS NULL OR s.rung_at", "AND (true OR s.rung_at",
         SWEPT + "test_a_step_that_nobody_goes_on_with_is_named_less_and_less_often",
-        SWEPT + "test_steps_that_nobody_can_go_on_with_hide_no_other",
+    ),
+    Defect(
+        "stuck steps hide the others", "what nobody can go on with hides no other",
+        (
+            Edit(SWEEP, "AND (s.rung_at IS NULL OR s.rung_at", "AND (true OR s.rung_at"),
+            Edit(SWEEP, "ORDER BY s.rung_at NULLS FIRST, s.created_at LIMIT", "ORDER BY s.created_at LIMIT"),
+        ),
+        (SWEPT + "test_steps_that_nobody_can_go_on_with_hide_no_other",),
     ),
     defect(
         "step's wait goes on", "a step that was gone on with is named at once", SWEEP,

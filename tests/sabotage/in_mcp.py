@@ -160,6 +160,9 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     defect(
         "any skill of the tenant", "a session loads what its agent's globs name", "toolsys/selectors.py",
         "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n", "    if False:\n",
+        "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n        return None\n"
+        "    if not offering",
+        "    if not offering",
         SKILLS + "test_who_may_not_use_the_server_is_given_none_of_its_skills",
     ),
     defect(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connections
 from django.utils import timezone
 
 from config import wiring
@@ -26,7 +27,7 @@ from tests.integration.mcp.test_affinity import until
 from tests.integration.mcp.test_checks import registered
 from tests.integration.mcp.test_login_crashes import worker
 from tests.spec.requirements import gate
-from toolsys import database, jobs
+from toolsys import jobs
 from toolsys.egress import Mark
 from toolsys.tenancy import tenant_transaction
 
@@ -54,13 +55,13 @@ def stalling() -> Iterator[tuple[Market, str, threading.Event]]:
 
 
 def begun(work: Callable[[], object]) -> threading.Thread:
-    """Do it in a thread that gives its database connection back."""
+    """Do it in a thread that gives its database connections back."""
 
     def go() -> None:
         try:
             work()
         finally:
-            database.release_connection()
+            connections.close_all()
 
     thread = threading.Thread(target=go)
     thread.start()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from mcpcatalog import administration, drafts, manifests
-from mcpcatalog.manifests import Entry
+from mcpcatalog.entries import Entry
 from mcpcatalog.models import McpServer
 from mcpcatalog.remote import StdioCommand
 from mcpcatalog.rules import Rules
@@ -44,6 +44,10 @@ class Planned:
             return str(Origin.of(str(self.entry.columns.get("endpoint", ""))))
         except EgressRefused:
             return ""
+
+    @property
+    def keeps_secret(self) -> bool:
+        return bool(self.entry.secret) and self.state in {"new", "written"}
 
     @property
     def says(self) -> str:
@@ -98,19 +102,17 @@ class Importer:
             differing = tuple(name for name in COMPARED if name in entry.columns and now[name] != entry.columns[name])
             return Planned(entry, "differs" if differing else "exists", differing=differing)
         host = _missing(entry, allowed)
-        config, found = drafts.parsed(self.tenant_id, entry.columns)
-        if config is not None:
-            found = self._judged(entry, allowed)
+        found = self._judged(entry, allowed | {host} if self.allows_hosts and host else allowed)
         return Planned(entry, "refused" if found else "new", found, host=host)
 
     def _judged(self, entry: Entry, allowed: frozenset[str]) -> tuple[Problem, ...]:
-        """Judge as if the host were allowed already, where whoever imports said that it shall be."""
-        rules = self.rules
-        if self.allows_hosts and (host := _missing(entry, allowed)):
-            policy = rules.policy
-            rules = replace(rules, policy=lambda origins: policy([*origins, host]))
-        using = administration.alias(is_operator=self.is_operator)
-        return rules.problems_of(self.tenant_id, entry.columns, is_operator=self.is_operator, using=using)
+        """Judge an entry and its secret as if these hosts were allowed."""
+        config, found = drafts.parsed(self.tenant_id, entry.columns)
+        if config is None:
+            return found
+        found = self.rules.judged_at(config, allowed, is_operator=self.is_operator)
+        secret = administration.secret_problems(config.auth_scheme, entry.secret) if entry.secret else ()
+        return (*found, *secret)
 
     def _for_operators(self, entry: Entry) -> Entry:
         """A program that the deployment defines with this very command line is an operator's to take."""

@@ -55,8 +55,8 @@ def the(tenancy: Tenancy, name: str = "crm") -> McpServer:
         return McpServer.objects.get(server_id=name)
 
 
-def listed(tenancy: Tenancy, *named: str | RemoteTool) -> None:
-    state = selectors.server(tenancy.id, "crm", {})
+def listed(tenancy: Tenancy, *named: str | RemoteTool, server: str = "crm") -> None:
+    state = selectors.server(tenancy.id, server, {})
     assert state is not None
     tools = [
         each if isinstance(each, RemoteTool) else RemoteTool(each, f"does {each}", {"type": "object"}, CLAIMS)

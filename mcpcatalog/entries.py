@@ -24,7 +24,7 @@ _COMMON_HEADERS: Final = frozenset({"accept", "content-type", "user-agent"})
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)\}")
 # A program that only passes on to a URL: the URL can be reached without it.
 _BRIDGE: Final = re.compile(r"(?:.*/)?mcp-remote(?:@[\w.^~-]+)?\Z")
-_NAMED: Final = 20
+_NAMED: Final = 8
 
 
 @dataclass(slots=True)
@@ -177,4 +177,5 @@ def _is_secret(argv: Sequence[str]) -> Iterator[bool]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(str(name)[:64] for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(str(name)[:64] for name in names[:_NAMED]) + more

@@ -23,6 +23,10 @@ class Unreadable(ValueError):
     """The file as a whole says nothing that we can read; `str()` says why, for people."""
 
 
+class _TwiceError(ValueError):
+    """An object names something twice."""
+
+
 def read(data: bytes) -> list[Entry]:
     """Return the servers of a file, in its order. Raises: Unreadable."""
     found = [_entry(name, described) for name, described in _servers(_document(data))]
@@ -47,15 +51,21 @@ def _document(data: bytes) -> Any:
             return document
     except RecursionError:
         pass
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"This is not JSON at line {error.lineno}, column {error.colno}.") from None
+    except UnicodeDecodeError:
+        raise Unreadable("This is not JSON: it is no text in UTF-8.") from None
+    except _TwiceError:
+        raise Unreadable("One name stands twice in the same object, and one of them would be lost.") from None
     except ValueError:
-        raise Unreadable("This is not JSON, or it names something twice.") from None
+        raise Unreadable("This is not JSON: a number in it is too long.") from None
     raise Unreadable("It is nested too deeply.")
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key twice")
+        raise _TwiceError
     return found
 
 

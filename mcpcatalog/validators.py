@@ -144,7 +144,7 @@ def _destination(field: str, url: str, policy: EgressPolicy) -> Iterator[Problem
 DESTINATIONS: Final = {
     "malformed": "This is not an absolute URL of a host.",
     "userinfo": "A URL with a user or a password in it is not accepted; use a credential.",
-    "not_allowed": "This host is not among those that the organisation's servers may reach.",
+    "not_allowed": "This host is not among those that the organisation's servers may reach: add it to them first.",
     "denied": "The operators of this deployment deny this host.",
     "plain_http": "Plain HTTP is not accepted; use https.",
     "address": "This address is not public.",
@@ -221,7 +221,7 @@ def says_secret(name: str) -> bool:
 def _scopes_and_limits(server: ServerConfig) -> Iterator[Problem]:
     prefix = f"mcp.{server.server_id}."
     if any(not scope.startswith(prefix) or scope == prefix for scope in server.required_scopes):
-        yield Problem("required_scopes", "foreign", f"Only scopes that begin with {prefix}.")
+        yield Problem("required_scopes", "foreign", f"Only scopes that begin with {prefix} and go on.")
     elif len(server.required_scopes) > MAXIMUM_SCOPES or any(
         len(scope) > MAXIMUM_SCOPE or not _SCOPE_REST.match(scope.removeprefix(prefix))
         for scope in server.required_scopes

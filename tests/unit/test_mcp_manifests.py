@@ -194,19 +194,21 @@ def test_what_is_not_taken_says_why_and_shows_no_secret(described: Any, refusal:
     [
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
+        (b'// mine\n{"a": /* here */ 1,\n  "b" 2}', "line 3, column 7"),
+        (b'{"a": ' + b"1" * 5_000 + b"}", "too long"),
         (b"[]", "no JSON object"),
         (b"{}", "Neither"),
         (b'{"name": "package", "version": "1"}', "Neither"),
         (b'{"mcpServers": {}}', "names no servers"),
         (b'{"mcp": {}}', "names no servers"),
         (b'{"context_servers": []}', "names no servers"),
-        (b'{"mcpServers": {"a": {}, "a": {}}}', "names something twice"),
+        (b'{"mcpServers": {"a": {}, "a": {}}}', "stands twice"),
         (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, "nested"),
         (b'{"mcpServers": {"a": {"x": ' + b"[" * 20 + b"]" * 20 + b"}}}", "nested"),
         (b" " * (manifests.MAXIMUM_BYTES + 1), "more than 256 KiB"),
         (json.dumps({"mcpServers": {f"s{n}": {"url": URL} for n in range(101)}}).encode(), "more than 100"),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_a_file_that_says_nothing_we_can_read_is_refused_as_a_whole(data: bytes, says: str) -> None:
     with pytest.raises(Unreadable, match=says):

@@ -6,6 +6,7 @@ Problems of the rules are put beside the field that they name. A secret is asked
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from django import forms
@@ -135,7 +136,7 @@ class NewServerForm(ServerForm):
 
     def spoken(self, problem: Problem) -> Problem:
         if (problem.field, problem.code) == ("credential_ref", "required"):
-            return Problem("secret", "required", "This way of logging in needs it; what was typed before is not kept.")
+            return replace(problem, field="secret")
         return problem
 
 

@@ -159,7 +159,7 @@ def _credential(server: ServerConfig) -> Iterator[Problem]:
     if server.credential_ref and not REFERENCE.match(server.credential_ref):
         yield Problem("credential_ref", "grammar", "store:NAME; for operators also env:NAME and file:NAME.")
     if server.auth_scheme is not AuthScheme.NONE and not server.credential_ref:
-        yield Problem("credential_ref", "required", f"The scheme {server.auth_scheme} needs a credential reference.")
+        yield Problem("credential_ref", "required", f"The scheme {server.auth_scheme} needs a credential.")
 
 
 def _auth_name(server: ServerConfig) -> Iterator[Problem]:

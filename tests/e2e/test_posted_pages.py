@@ -10,8 +10,8 @@ import pytest
 
 from mcpcatalog.models import McpServer, ServerCheck
 from mcpcatalog.remote import RemoteTool
-from tests.e2e.chromium import DESKTOP
-from tests.e2e.test_servers import CLAIMS, SCHEMA, SERVERS, WINDOWS, Look, configured, listed, sent
+from tests.e2e.chromium import DESKTOP, Look
+from tests.e2e.test_servers import CLAIMS, SCHEMA, SERVERS, WINDOWS, configured, listed, sent
 from tests.e2e.visitor import Arrive, Visitor, member
 from tests.factories import Tenancy
 from tests.spec.requirements import gate
@@ -107,7 +107,7 @@ def test_what_is_refused_says_what_to_write_beside_its_field(acme: Tenancy, visi
         "not among those",
         "is the bearer scheme",
         "can be read by everybody",
-        "not kept",
+        "needs a credential",
     ):
         assert says in admin.text(), says
     sound(admin, "add with every fault")

@@ -172,8 +172,6 @@ def test_a_secret_that_a_program_cannot_be_given_is_not_kept_and_said(described:
         ({"source": "extension", "settings": {"token": SECRET}}, "entry.url"),
         ({"url": f"{URL}?key={SECRET}", "headers": {"X-A": SECRET}}, "entry.headers"),
         ({"url": f"{URL}?key={SECRET}&token={SECRET}"}, "entry.headers"),
-        ({"url": f"https://mcp.example/s/{SECRET}/mcp"}, "entry.url"),
-        ({"url": f"https://{SECRET}:x@mcp.example/mcp"}, "entry.url"),
         ({"command": "npx", "args": ["mcp-remote", URL, "--transport", "sse-only"]}, "entry.transport"),
         ({"command": "npx", "args": ["mcp-remote"]}, "entry.url"),
         ({"url": URL, "headers": [SECRET]}, "entry.headers"),

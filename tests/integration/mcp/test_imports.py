@@ -32,6 +32,7 @@ FILE = {
         "later": {"url": "https://mcp.example/later", "headers": {"X-Key": "${input:key}"}},
         "keyed": {"url": f"https://mcp.example/mcp?api_key={SECRET}"},
         "pathed": {"url": f"https://mcp.example/s/{SECRET}/mcp"},
+        "named": {"url": f"https://me:{SECRET}@mcp.example/mcp"},
         "spaced": {"url": "https://mcp.example/spaced", "headers": {"X-Key": "\u00e9"}},
         "inside": {"url": "https://10.0.0.1/mcp"},
         "elsewhere": {"url": "https://other.example/mcp"},
@@ -64,7 +65,7 @@ def test_a_plan_writes_nothing_and_says_what_an_import_then_does(acme: Tenancy) 
     planned = importer(acme).plan(DATA)
     assert rows(acme) == {}
     assert states(planned) == dict.fromkeys(WRITTEN, "new") | dict.fromkeys(
-        ("pathed", "spaced", "inside", "elsewhere", "local"), "refused"
+        ("pathed", "named", "spaced", "inside", "elsewhere", "local"), "refused"
     )
     written = importer(acme).write(DATA)
     assert states(written) == {name: state.replace("new", "written") for name, state in states(planned).items()}
@@ -163,7 +164,7 @@ def test_the_command_previews_writes_and_says_what_it_refused(acme: Tenancy, tmp
 
     def run(**options: Any) -> str:
         out = StringIO()
-        with pytest.raises(CommandError, match=r"\d of 9 entries refused"):
+        with pytest.raises(CommandError, match=r"\d of 10 entries refused"):
             call_command("mcp_import", file, tenant=acme.id, by=user.username, stdout=out, **options)
         return out.getvalue()
 

@@ -4,11 +4,12 @@
 as `?host=/folder/of/the/socket`. Other options go to libpq (`sslmode`, `connect_timeout`, …).
 """
 
-import select
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psycopg
+
+from toolsys.postgres.liveness import is_ended
 
 ENGINE = "toolsys.postgres"
 SCHEMES = ("postgres", "postgresql")
@@ -16,7 +17,10 @@ POOL_MAXIMUM = 16
 # Who else of a worker may want a connection at a time: the eight threads of its event loop, the lease keeper, and what
 # keeps the MCP connections (one that notes, two that sweep and warm up).
 BESIDE_JOBS = 12
-POOL_TIMEOUT_SECONDS = 10
+# A pool alone would try ever more seldom, and for that long keep the places of connections that it lost: it gives up at
+# once, and tries again whenever somebody asks. `toolsys.postgres` asks again until its own time is up.
+POOL_ASK_SECONDS = 1.0
+POOL_RECONNECT_SECONDS = 0.5
 
 
 def parse_database_url(url: str) -> dict[str, Any]:
@@ -46,7 +50,8 @@ def database(url: str, *, pool_maximum: int | None = None) -> dict[str, Any]:
     settings["OPTIONS"] |= {"prepare_threshold": 0}
     if pool_maximum is not None:
         settings["OPTIONS"] |= {"pool": {
-            "min_size": 1, "max_size": pool_maximum, "timeout": POOL_TIMEOUT_SECONDS, "check": refuse_ended,
+            "min_size": 1, "max_size": pool_maximum, "timeout": POOL_ASK_SECONDS, "check": refuse_ended,
+            "reconnect_timeout": POOL_RECONNECT_SECONDS,
         }}  # fmt: skip
     return settings
 
@@ -57,14 +62,8 @@ def pool_maximum(worker_threads: int) -> int:
 
 
 def refuse_ended(connection: "psycopg.Connection[Any]") -> None:
-    """Tell the pool of a connection whose server has gone, without a round trip.
-
-    An idle connection has nothing to read, unless it was ended; what else a server may say unasked costs no more than a
-    new connection. Raises: OperationalError.
-    """
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
-    if waiting.poll(0):
+    """Tell the pool of a connection whose server has gone. Raises: OperationalError."""
+    if is_ended(connection):
         # Closed, or the pool would take it back and offer it again.
         connection.close()
         raise psycopg.OperationalError("the server has ended this idle connection")

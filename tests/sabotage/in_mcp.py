@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.sabotage.defect import Defect, defect
+from tests.sabotage.defect import Defect, Edit, defect
 
 SDK: Final = "mcpcatalog/sdk/"
 MESSAGES, ERRORS, CONNECTION = SDK + "messages.py", SDK + "errors.py", SDK + "connection.py"
@@ -12,6 +12,8 @@ HOSTILE: Final = "tests/hostile/test_table.py::test_each_misbehaviour_has_its_ou
 LADDER: Final = "tests/integration/mcp/test_ladder.py::"
 STDIO: Final = "tests/integration/mcp/test_stdio.py::"
 DEPARTURE: Final = "tests/integration/mcp/test_stdio_departure.py::"
+SKILLS: Final = "tests/integration/mcp/test_skill_load.py::"
+LOAD, PROMPT = "toolsys/control/skill_load.py", "mcpcatalog/prompt_skill.py"
 
 MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     defect(
@@ -153,5 +155,35 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         'telemetry.settled(case, written.outcome_status, row["reason_code"], None)', "pass",
         "tests/integration/test_telemetry.py"
         "::test_a_refused_call_is_counted_and_what_no_session_offers_is_no_label",
+    ),
+    defect(
+        "any skill of the tenant", "a session loads what its agent's globs name", "toolsys/selectors.py",
+        "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n        return None\n"
+        "    if not offering",
+        "    if not offering",
+        SKILLS + "test_who_may_not_use_the_server_is_given_none_of_its_skills",
+    ),
+    defect(
+        "skill without the server's scope", "who lacks a server's scope is given none of its skills", PROMPT,
+        "if not server.required_scopes <= context.principal.scopes:", "if False:",
+        SKILLS + "test_who_may_not_use_the_server_is_given_none_of_its_skills",
+    ),
+    defect(
+        "unclassified server is told", "a server that nobody classified is told nothing by a control tool", PROMPT,
+        "if state.config.classification.risk is RiskLevel.HIGH:", "if False:",
+        SKILLS + "test_a_server_that_nobody_classified_is_told_nothing",
+    ),
+    defect(
+        "undeclared arguments sent", "a prompt is sent the arguments that it declares", LOAD,
+        "if missing or given.keys() - declared.keys():", "if missing:",
+        SKILLS + "test_arguments_are_those_that_the_skill_declares_in_its_own_spelling",
+    ),
+    Defect(
+        "skill called ours", "the text of a prompt is external and untrusted",
+        (
+            Edit(LOAD, "output_trust=TrustLevel.EXTERNAL_UNTRUSTED", "output_trust=TrustLevel.INTERNAL_TOOL"),
+            Edit(LOAD, 'update={"structured": said}', 'update={"structured": said, "output_trust": None}'),
+        ),
+        (SKILLS + "test_a_prompt_is_loaded_as_labelled_and_enveloped_data",),
     ),
 )  # fmt: skip

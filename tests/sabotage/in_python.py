@@ -194,7 +194,7 @@ PIPELINE_DEFECTS: Final = (
     defect(
         "body not capped", "a body is bounded while it is read", "toolsys/egress.py",
         "if left is not None and len(chunk) > left:", "if left is not None and len(chunk) < 0:",
-        "tests/integration/test_bounded_body.py::test_a_body_is_bounded_while_it_is_read",
+        "tests/integration/test_bounded_body.py::test_what_is_kept_of_a_body_ends_at_its_bound",
     ),
     defect(
         "rung before the commit", "the bell is rung after the commit", "toolsys/decisions.py",
@@ -218,5 +218,15 @@ PIPELINE_DEFECTS: Final = (
         "sealed bytes open anywhere", "sealed bytes are bound to where they belong", "toolsys/envelope.py",
         "(tenant_id.encode(), kind.encode(), row.bytes, key)", "(kind.encode(), key)",
         "tests/unit/test_envelope.py::test_a_value_moved_elsewhere_does_not_open",
+    ),
+    defect(
+        "dead connection kept", "no thread works over a connection that the server has ended",
+        "toolsys/postgres/base.py", "and is_ended(self.connection):", "and False:",
+        "tests/races/test_dead_connections.py::test_a_thread_that_kept_its_connection_takes_another",
+    ),
+    defect(
+        "transaction over two connections", "a transaction is never carried on over another connection",
+        "toolsys/postgres/base.py", "not self.in_atomic_block and is_ended", "is_ended",
+        "tests/races/test_dead_connections.py::test_a_transaction_does_not_go_on_over_another_connection",
     ),
 )  # fmt: skip

@@ -87,8 +87,7 @@ SQL_DEFECTS: Final = (
     _commit(
         "run cancellation ignored by the fence", "a cancelled run sends nothing",
         " AND r.cancel_requested_at IS NULL AND r.id = (", " AND r.id = (",
-        WATERMARK + "test_a_cancelled_run_does_not_hold", WATERMARK + "test_a_cancelled_call_does_not_hold",
-        "tests/integration/test_recovery.py::test_a_run_cancelled_before_the_watermark_stops_the_call",
+        WATERMARK + "test_a_run_cancelled_without_its_calls_does_not_hold",
     ),
     _commit(
         "fence without a lease", "a claim whose lease has passed sends nothing",

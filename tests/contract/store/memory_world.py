@@ -120,6 +120,9 @@ class MemoryWorld:
     def cancel_run(self) -> None:
         self.tables.cancel_run(self.run_id)
 
+    def mark_only_the_run(self) -> None:
+        self.tables.runs[self.run_id].cancel_requested_at = self.tables.clock.now()
+
     def cancel_call(self, row_id: UUID) -> None:
         self.tables.cancel_call(row_id)
 

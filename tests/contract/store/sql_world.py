@@ -152,6 +152,10 @@ class SqlWorld:
     def cancel_run(self) -> None:
         services.end_run(tenant_id=self.tenant_id, run_id=self.run_id, cancel=True, runtime=self._tenancy.runtime)
 
+    def mark_only_the_run(self) -> None:
+        with tenant_transaction(self.tenant_id):
+            Run.objects.filter(pk=self.run_id).update(cancel_requested_at=timezone.now())
+
     def cancel_call(self, row_id: UUID) -> None:
         self._change(row_id, cancel_requested_at=timezone.now(), dispatch_after=timezone.now())
 

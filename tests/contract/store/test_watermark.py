@@ -63,6 +63,12 @@ def test_a_cancelled_run_does_not_hold(world: World, claim: Claim) -> None:
     assert world.seen(claim.invocation_id).effect_sent_at is None
 
 
+def test_a_run_cancelled_without_its_calls_does_not_hold(world: World, claim: Claim) -> None:
+    world.mark_only_the_run()
+    assert world.store().commit_watermark(claim) == Fence(held=False, why="cancelled")
+    assert world.seen(claim.invocation_id).effect_sent_at is None
+
+
 def test_a_cancelled_call_does_not_hold(world: World, claim: Claim) -> None:
     world.cancel_call(claim.invocation_id)
     assert world.store().commit_watermark(claim) == Fence(held=False, why="cancelled")

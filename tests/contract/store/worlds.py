@@ -85,6 +85,9 @@ class World(Protocol):
 
     def cancel_run(self) -> None: ...
 
+    def mark_only_the_run(self) -> None:
+        """Cancel the run as one would by hand in the database: its calls are not marked."""
+
     def cancel_call(self, row_id: UUID) -> None: ...
 
     def suspend(self, row_id: UUID) -> None: ...

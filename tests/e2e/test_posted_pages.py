@@ -122,6 +122,13 @@ def test_what_is_refused_says_what_to_write_beside_its_field(acme: Tenancy, visi
     sent(admin, "Yes, erase version 1")
     assert "set its credential below" in admin.text()
     sound(admin, "server without a credential")
+
+
+@gate("console.windows")
+@pytest.mark.parametrize("look", WINDOWS)
+def test_what_operators_are_refused_says_what_to_write(acme: Tenancy, visit: Arrive, look: Look) -> None:
+    configured(acme, visit(member((acme, Role.TENANT_ADMIN)), look))
+    row = the(acme)
     listed(acme, RemoteTool("find_customer", "Finds.", SCHEMA, CLAIMS), RemoteTool(LONG, "long", SCHEMA, CLAIMS))
     operator = visit(member((acme, Role.OPERATOR)), look)
     operator.open(f"{SERVERS}{row.pk}/classify/")

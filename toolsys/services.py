@@ -14,17 +14,16 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from toolsys import batches, database, dryruns, pipeline, queue, spans, trace, wakeups
+from toolsys import batches, database, dryruns, pipeline, queue, spans, toolsets, trace, wakeups
 from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
 from toolsys.domain.skills import SkillDeclaration, SkillSource
 from toolsys.domain.spec import JsonObject
-from toolsys.domain.states import RunStatus
+from toolsys.domain.states import OPEN_RUNS, RunStatus
 from toolsys.domain.trust import TrustLevel, lowest
 from toolsys.dryruns import Foreseen
-from toolsys.ids import uuid7
-from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep, Skill, ToolSet
-from toolsys.pins import Pin
+from toolsys.envelope import CannotOpen, UnknownKey
+from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep, Skill
 from toolsys.ports import Runtime, Sealer, ToolProvider
 from toolsys.problems import FieldError, Problem
 from toolsys.registry import Registry
@@ -36,11 +35,6 @@ STALE_RETRIES: Final = 5
 REFRESH_SECONDS: Final = 15.0
 MAXIMUM_RUN_SECONDS: Final = 7 * 24 * 3600
 DEFAULT_RUN_SECONDS: Final = 3600
-# Another session that writes the same set at this moment is waited for.
-INSERT_SET: Final = (
-    "INSERT INTO tool_sets (id, tenant_id, sha256, tools) VALUES (%s, %s, %s, %s::jsonb) "
-    "ON CONFLICT (tenant_id, sha256) DO NOTHING RETURNING id"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +131,7 @@ def advance_step(
         "SELECT * FROM toolsys_step_of(%s, %s, %s)", (tenant_id, step_id, invocation_id)
     )[0]
     step = database.from_json(found)
-    if step is None or body_bytes is None:
+    if step is None:
         return []
     number, run_id, key_id = step["number"], UUID(step["run_id"]), UUID(step["api_key_id"])
     draft = StepDraft(
@@ -146,7 +140,10 @@ def advance_step(
         origin_trust=TrustLevel(step["origin_trust"]), correlation_id=step["correlation_id"],
         parallel_group=UUID(step["parallel_group"]) if step["parallel_group"] else None,
     )  # fmt: skip
-    body = opened(bytes(body_bytes), tenant_id, draft.id, runtime.sealer)
+    try:
+        body = opened(bytes(body_bytes or b""), tenant_id, draft.id, runtime.sealer)
+    except CannotOpen as fault:
+        return _end_unreadable(tenant_id, draft, run_id, key_id, fault, runtime)
     known = {row["index"]: UUID(row["id"]) for row in step["calls"]}
     first = step["call_index"] if step["call_index"] is not None else 0
     calls = [
@@ -162,6 +159,33 @@ def advance_step(
         return _advance_in_group(calls, step, runtime)
     finally:
         wakeups.wake(wakeups.step_key(run_id, number))
+
+
+def _end_unreadable(
+    tenant_id: str, draft: StepDraft, run_id: UUID, api_key_id: UUID, fault: CannotOpen, runtime: Runtime
+) -> list[Disposition]:
+    """End what has begun of a step whose body does not open, and begin nothing more of it.
+
+    Raises: UnknownKey, while the run is open: a process with the key may still go on.
+    """
+    with tenant_transaction(tenant_id):
+        is_open = Run.objects.filter(pk=run_id, status__in=OPEN_RUNS, deadline_at__gt=database.now()).exists()
+        if is_open and isinstance(fault, UnknownKey):
+            raise fault
+        rows = list(Invocation.objects.filter(run_id=run_id, step_number=draft.number, completed_at=None))
+    ended = [
+        _run(ProposedCall(
+            tenant_id=tenant_id, invocation_id=row.id, run_id=run_id, step=draft, call_id=row.call_id,
+            call_index=row.call_index, name=row.tool_name, arguments=None, raw_hash=row.normalized_arguments_hash,
+            argument_trust={}, api_key_id=api_key_id, is_unreadable=True,
+        ), runtime)
+        for row in rows
+    ]  # fmt: skip
+    if all(each.is_settled for each in ended):
+        with tenant_transaction(tenant_id):
+            RunStep.objects.filter(pk=draft.id, completed_at=None).update(completed_at=database.now())
+    wakeups.wake(wakeups.step_key(run_id, draft.number))
+    return ended
 
 
 def _advance_in_group(calls: Sequence[ProposedCall], step: JsonObject, runtime: Runtime) -> list[Disposition]:
@@ -241,27 +265,13 @@ def open_session(
         held = [name for name in held if name not in pin.tools]
         session = AgentSession.objects.create(
             tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, **place,
-            tool_set=_tool_set(tenant_id, pin), tool_schema_sha256=pin.sha256,
+            tool_set=toolsets.of_pin(tenant_id, pin), tool_schema_sha256=pin.sha256,
             withheld_tools=[{"name": name, "reason_code": QUARANTINED} for name in held],
         )  # fmt: skip
         for domain, provider in runtime.providers.items():
             mine = [name for name in held if name.startswith(f"{domain}.")]
             provider.note_pin(tenant_id, session.id, offered, refreshed[domain], mine)
         return session
-
-
-def _tool_set(tenant_id: str, pin: Pin) -> ToolSet:
-    """Return the row that all sessions with this set share; write it where this is the first one.
-
-    It is written with a parameter of the server's: quoting half a megabyte costs more than storing it.
-    Transaction: needs the session's.
-    """
-    known = ToolSet.objects.filter(tenant_id=tenant_id, sha256=pin.sha256).values_list("pk", flat=True)
-    found = known.first()
-    if found is None:
-        database.call(INSERT_SET, (uuid7(), tenant_id, pin.sha256, database.as_json(pin.tools)))
-        found = known.get()
-    return ToolSet(pk=found, tenant_id=tenant_id, sha256=pin.sha256, tools=pin.tools)
 
 
 def refresh_key(domain: str, tenant_id: str) -> str:

@@ -61,7 +61,7 @@ def admit(case: Case) -> None:
     """Refuse what its run no longer allows: a problem before the step exists, a terminal row after.
 
     Raises: Problem (run.not_open, run.expired, session.closed);
-    Refused (tool.run_cancelled, tool.run_expired, tool.cancelled, tool.budget_spent).
+    Refused (tool.run_cancelled, tool.run_expired, tool.cancelled, tool.unreadable, tool.budget_spent).
     """
     facts, step = case.facts, case.facts.step
     if facts.run.is_cancelled:
@@ -72,6 +72,8 @@ def admit(case: Case) -> None:
         raise Refused("tool.run_cancelled") if step else Problem("run.not_open")
     if case.row is not None and case.row.cancel_requested_at is not None:
         raise Refused("tool.cancelled")
+    if case.call.is_unreadable:
+        raise Refused("tool.unreadable")
     if step is None and facts.session.is_closed:
         raise Problem("session.closed")
     if case.row is None and facts.run.calls_left == 0:
@@ -391,9 +393,5 @@ def outcome_status(code: str) -> OutcomeStatus:
 
 
 def _is_withdrawn(case: Case) -> bool:
-    row = case.row
-    return (
-        case.facts.run.is_cancelled
-        or case.facts.run.is_expired
-        or (row is not None and row.cancel_requested_at is not None)
-    )
+    row, run = case.row, case.facts.run
+    return run.is_cancelled or run.is_expired or (row is not None and row.cancel_requested_at is not None)

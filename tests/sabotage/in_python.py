@@ -229,4 +229,15 @@ PIPELINE_DEFECTS: Final = (
         "toolsys/postgres/base.py", "not self.in_atomic_block and is_ended", "is_ended",
         "tests/races/test_dead_connections.py::test_a_transaction_does_not_go_on_over_another_connection",
     ),
+    defect(
+        "unreadable call kept", "a call whose stored body does not open ends", "toolsys/steps.py",
+        'raise Refused("tool.unreadable")', "pass",
+        "tests/integration/test_unreadable.py::test_a_call_whose_body_was_changed_ends_unsent",
+    ),
+    defect(
+        "lost for want of a key", "what another process has the key of is left to it", "toolsys/services.py",
+        "if is_open and isinstance(fault, UnknownKey):", "if not is_open and isinstance(fault, UnknownKey):",
+        "tests/integration/test_unreadable.py::test_a_worker_with_another_key_performs_nothing",
+        "tests/integration/test_unreadable.py::test_what_nobody_has_the_key_of_ends_with_its_run",
+    ),
 )  # fmt: skip

@@ -79,6 +79,9 @@ ROWS: Final = (
     Requirement("race.zombies", "issue 3", "A worker frozen past its lease neither sends nor persists when it thaws."),
     Requirement("race.design", "DESIGN §3 §4", "Each interleaving that the design names a rule for has a test."),
     Requirement("lost.queue", "DESIGN §4", "Whatever the queue loses or repeats, every call ends, once."),
+    Requirement(
+        "store.unreadable", "DESIGN §3, §8", "A call whose stored body does not open ends, and is never acted on."
+    ),
     Requirement("lost.database", "issue 3", "A database that goes away at any moment loses and doubles no call."),
     Requirement(
         "run.budget", "DESIGN §6", "No more calls of a run begin than its budget allows, whoever asks at once."

@@ -112,6 +112,19 @@ class ServerPage:
     def is_unclassified(self) -> bool:
         return self.row.classified_at is None
 
+    @property
+    def next_step(self) -> str:
+        """What is to be done before agents are offered its tools; empty where they are."""
+        if not self.config.is_permitted:
+            return "add its host to the reachable hosts."
+        if (self.config.credential_ref or "").startswith("store:") and not self.current_version:
+            return "set its credential below."
+        if self.row.enabled:
+            return ""
+        if self.row.last_discovered_at is None or self.row.consecutive_failures:
+            return "check it, and read what the ladder says."
+        return "enable it: it answers, and agents are not offered its tools yet."
+
 
 def claimed(tool: CatalogTool) -> str:
     """Return the annotations of a declaration in one line."""

@@ -116,7 +116,6 @@ class StoredArtifacts:
                 sealed = stored.read(self.maximum_bytes + SEALING_BYTES)
             plain = self.sealer.open(sealed, tenant_id=tenant_id, kind=KIND, row=artifact_id)
         except (OSError, CannotOpen) as fault:
-            log.error("an artifact could not be read: %s", getattr(fault, "strerror", None) or fault)
             raise CannotRead(type(fault).__name__) from None
         if sha256_hex(plain) != sha256:
             raise CannotRead("digest")

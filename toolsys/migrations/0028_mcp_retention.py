@@ -18,7 +18,7 @@ NO_RIGHTS = "".join(
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0024_artifact_ages")]
+    dependencies = [("toolsys", "0027_announced_changes")]
 
     operations = [
         migrations.AlterModelOptions(name="mcpclientsession", options={"verbose_name": "MCP conversation"}),

@@ -62,9 +62,9 @@ def method(span: ReadableSpan) -> object:
 
 def parent(span: ReadableSpan) -> int:
     assert span.parent is not None
-    return span.parent.span_id
+    return int(span.parent.span_id)
 
 
 def own(span: ReadableSpan) -> int:
     assert span.context is not None
-    return span.context.span_id
+    return int(span.context.span_id)

@@ -191,7 +191,7 @@ class McpServerAdmin(ReadOnlyAdmin):
         view = page_selectors.check_view(tenant_of(request), check)
         if view is None or view.row.server_id != page.row.server_id:
             raise Http404
-        if view.is_going_on:
+        if view.is_going_on and not view.rungs:
             view = replace(view, rungs=page_selectors.rungs_to_come(page.config))
         context = {
             "page": page, "row": page.row, "check": view, "check_chip": chip(view.state),

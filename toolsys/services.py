@@ -295,7 +295,7 @@ def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> frozen
 
 def start_run(
     *, tenant_id: str, session_id: UUID, manifest: Sequence[str] | None, deadline_seconds: float | None,
-    correlation_id: str, runtime: Runtime, call_budget: int | None = None,
+    correlation_id: str, call_budget: int | None = None,
 ) -> Run:  # fmt: skip
     """Begin one task. Raises: Problem (request.not_found, session.closed)."""
     seconds = min(deadline_seconds or DEFAULT_RUN_SECONDS, MAXIMUM_RUN_SECONDS)
@@ -307,7 +307,7 @@ def start_run(
             raise Problem("session.closed")
         return Run.objects.create(
             tenant_id=tenant_id, session=session, manifest=None if manifest is None else list(manifest),
-            deadline_at=runtime.clock.now() + timedelta(seconds=seconds), correlation_id=correlation_id,
+            deadline_at=database.now() + timedelta(seconds=seconds), correlation_id=correlation_id,
             budgets={} if call_budget is None else {"calls": call_budget},
         )  # fmt: skip
 
@@ -329,7 +329,7 @@ def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> 
         run.cancel_requested_at = now if cancel else None
         run.save(update_fields=["status", "ended_at", "cancel_requested_at"])
         if cancel:
-            _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None), now)
+            _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None))
         transaction.on_commit(partial(wakeups.wake, wakeups.RUN_ENDED), robust=True)
         return run
 
@@ -359,7 +359,7 @@ def register_skills(*, tenant_id: str, server_id: str, declared: Sequence[SkillD
             known.filter(offered).exclude(withdrawn_at=None).update(withdrawn_at=None)
 
 
-def cancel_call(*, tenant_id: str, invocation_id: UUID, runtime: Runtime) -> None:
+def cancel_call(*, tenant_id: str, invocation_id: UUID) -> None:
     """Ask for one call to end: what was not sent is not sent any more. A terminal call stays as it is.
 
     Raises: Problem (request.not_found).
@@ -368,12 +368,14 @@ def cancel_call(*, tenant_id: str, invocation_id: UUID, runtime: Runtime) -> Non
         found = Invocation.objects.filter(pk=invocation_id)
         if not found.exists():
             raise Problem("request.not_found")
-        _request_cancel(tenant_id, found.filter(completed_at=None, cancel_requested_at=None), runtime.clock.now())
+        _request_cancel(tenant_id, found.filter(completed_at=None, cancel_requested_at=None))
 
 
-def _request_cancel(tenant_id: str, calls: "QuerySet[Invocation]", now: datetime) -> None:
+def _request_cancel(tenant_id: str, calls: "QuerySet[Invocation]") -> None:
     """Mark and ring: the watermark statement looks at the mark, a worker ends what nobody holds."""
     identifiers = list(calls.select_for_update().values_list("id", flat=True))
+    # The sweeper compares both with the database's clock, and finds the call if the bell is lost.
+    now = database.now()
     Invocation.objects.filter(pk__in=identifiers).update(cancel_requested_at=now, dispatch_after=now)
     bells = [queue.bell_id("call", tenant_id, each, 0) for each in identifiers]
     transaction.on_commit(partial(queue.ring_all, bells), robust=True)

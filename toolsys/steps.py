@@ -245,7 +245,8 @@ def request_approval(case: Case, desk: ApprovalDesk) -> ApprovalTerms | None:
     if case.row is None:
         return desk.terms(decision, case.facts) if is_open else None
     if approval is None:
-        if is_open and case.row.verdict.needs_approval:
+        # Also where the fresh verdict asks for nobody: the recorded one was satisfied by that grant alone.
+        if case.row.verdict.needs_approval and decision.grant is None:
             raise Refused("policy.approval.grant_ended", "the grant that stood in for people stands no more")
         if is_open:
             raise Refused(decision.reason_code, "the fresh verdict asks for an approval that was never given")

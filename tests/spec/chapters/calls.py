@@ -59,6 +59,12 @@ ROWS: Final = (
     Requirement("audit.fail_closed", "AUD", "A write that cannot be recorded is not reported, and never repeated."),
     Requirement("recovery.unknown_watermark", "issue 3", "A watermark of unknown commit is read back before sending."),
     Requirement("recovery.fence", "DESIGN §4", "An open call of an older database epoch counts as sent."),
+    Requirement(
+        "sweep.backoff", "DESIGN §4", "What nobody goes on with is named less and less often, and hides nothing."
+    ),
+    Requirement("lease.kept", "DESIGN §4", "A process believes in no lease longer than the database has given it."),
+    Requirement("clock.database", "DESIGN §4", "What is compared with the database's clock was written by it."),
+    Requirement("wait.bounded", "COMMON", "No wait for a lock, a statement or the server is without an end."),
     Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),
     Requirement("egress.departure", "DESIGN §4", "The lease is asked for once more before the first byte leaves."),
     Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),

@@ -231,7 +231,6 @@ CONSOLE_DEFECTS: Final[tuple[Defect, ...]] = (
         "'is_stateless',\n        'classified_at'];", "'is_stateless'];",
         EVERYWHERE + "test_what_moves_is_unclassified_again_and_only_operators_say_otherwise",
     ),
-    # -- what is imported
     defect(
         "import: key left in the URL", "a key of a URL's query becomes a credential", ENTRIES,
         "        if says_secret(unquote_plus(name)):\n", "        if False:\n",

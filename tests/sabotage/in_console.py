@@ -254,10 +254,16 @@ CONSOLE_DEFECTS: Final[tuple[Defect, ...]] = (
         "return inner if found is None or _is_server(found) else found", "return found",
         MANIFESTS + "test_every_shape_gives_the_same_server",
     ),
-    defect(
-        "import: programs for tenants", "a program is an operator's to take", "mcpcatalog/imports.py",
-        'if entry.refusal != "entry.stdio" or not self.is_operator:', 'if entry.refusal != "entry.stdio":',
-        IMPORTS + "test_a_program_is_taken_by_operators_where_the_deployment_defines_its_command_line",
+    Defect(
+        "import: programs for tenants", "a program is an operator's to take",
+        (
+            Edit("mcpcatalog/imports.py", 'if entry.refusal != "entry.stdio" or not self.is_operator:',
+                 'if entry.refusal != "entry.stdio":'),
+            Edit("mcpcatalog/validators.py",
+                 'if server.transport is Transport.STDIO:\n        yield Problem("transport", "operators_only"',
+                 'if False:\n        yield Problem("transport", "operators_only"'),
+        ),
+        (IMPORTS + "test_a_program_is_taken_by_operators_where_the_deployment_defines_its_command_line",),
     ),
     defect(
         "import: plan promises too much", "a plan refuses what writing would refuse", "mcpcatalog/imports.py",

@@ -45,7 +45,7 @@ def subject_of(call: ProposedAction) -> Subject:
 def judged(match: dict[str, Any], **changes: Any) -> RuleMatch | None:
     rule = matchers.compiled(Rule.model_validate({"name": "r", "verdict": "block", "match": match}))
     call = action(**{"tool_name": "mcp.mail.send", "server_id": "mail", **changes})
-    found = Ruleset((rule,)).matches(subject_of(call))
+    found, _ = Ruleset((rule,)).matches(subject_of(call))
     return found[0] if found else None
 
 

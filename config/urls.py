@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import include, path
+from django.urls import include, path, re_path
 from django.views import defaults
 
 from config import metrics
@@ -18,11 +18,12 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [
-    path("healthz", healthz),
-    path("mcp", mcp_view.serve),
-    path("v1/", include("approvals.api")),
-    path("metrics", metrics.view),
     path("v1/", include("toolsys.api.urls")),
+    path("v1/", include("approvals.api")),
+    re_path(r"^v1/[\s\S]*$", problems.not_found),
+    path("mcp", mcp_view.serve),
+    path("healthz", healthz),
+    path("metrics", metrics.view),
     path("admin/", site.urls),
 ]
 

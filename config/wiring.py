@@ -8,9 +8,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from uuid import UUID
 
@@ -40,6 +40,7 @@ from toolsys.builtin.workspace_list import WorkspaceList
 from toolsys.builtin.workspace_read_text import WorkspaceReadText
 from toolsys.builtin.workspace_write_text import WorkspaceWriteText
 from toolsys.composition import Composition
+from toolsys.control.skill_load import SkillLoad
 from toolsys.credentials import Credentials
 from toolsys.domain.capture import hard_ceiling
 from toolsys.domain.offering import Limit
@@ -48,7 +49,7 @@ from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.ids import uuid7
 from toolsys.orphans import OrphanCollector
-from toolsys.ports import Clock, Execution, Limits, Probe, Runtime, Tool, ToolProvider
+from toolsys.ports import Clock, Execution, Limits, Probe, Runtime, SkillReader, Tool, ToolProvider
 from toolsys.probes import NoProbe, PausingProbe
 from toolsys.registry import Registry
 from toolsys.store import SqlStore
@@ -105,6 +106,17 @@ def web_fetch(clock: Clock) -> WebFetch:
     return WebFetch(EgressClient(policy, counts=egress_counts()), clock, hosts)
 
 
+def skill_load(providers: Mapping[str, ToolProvider]) -> SkillLoad:
+    """The control tool over every provider whose sources offer skills."""
+    readers = {domain: provider for domain, provider in providers.items() if isinstance(provider, SkillReader)}
+    return SkillLoad(partial(selectors.offered_skill, limits=tool_limits()), readers)
+
+
+def tool_limits() -> list[Limit]:
+    """Where the deployment lets the tools of a glob be offered."""
+    return [Limit(found.tools, found.environments, found.profiles) for found in settings.TOOLSYS.tool_limits]
+
+
 @cache
 def egress_counts() -> EgressCounts:
     """How everything that left this process ended."""
@@ -153,8 +165,8 @@ def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> 
     sealer = Envelope(settings.MASTER_ENCRYPTION_KEYS)
     bounds, crash_probe, rulesets = limits(), probe(), Rulesets(sealer)
     registry = Registry(
-        builtins(clock), providers, selectors.read_pin, output_ceiling_bytes=bounds.output_ceiling_bytes,
-        limits=[Limit(found.tools, found.environments, found.profiles) for found in settings.TOOLSYS.tool_limits],
+        [*builtins(clock), skill_load(providers)], providers, selectors.read_pin,
+        output_ceiling_bytes=bounds.output_ceiling_bytes, limits=tool_limits(),
     )  # fmt: skip
     runtime = Runtime(
         store=SqlStore(sealer, clock, ids, bounds, crash_probe, worker_name()),

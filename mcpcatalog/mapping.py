@@ -90,6 +90,18 @@ def classification_of(server: ServerConfig, remote_name: str, declared: str) -> 
     return server.said_of(remote_name, declared, base)
 
 
+def live(pinned: ToolSpec, server: ServerConfig, remote_name: str, declared: str, request_seconds: int) -> ToolSpec:
+    """The schema is pinned, the classification is live, and the stricter of both counts; so do the shorter times."""
+    spec = pinned.reclassified(classification_of(server, remote_name, declared))
+    now = {
+        "passes_idempotency_key": pinned.passes_idempotency_key and server.key_place is not KeyPlace.NONE,
+        "required_scopes": pinned.required_scopes | server.required_scopes,
+        "timeout_seconds": min(pinned.timeout_seconds, request_seconds),
+    }
+    changed = {name: value for name, value in now.items() if getattr(spec, name) != value}
+    return spec.model_copy(update=changed) if changed else spec
+
+
 def _own_name(remote_name: str) -> str:
     return resources.SEGMENT if remote_name == resources.REMOTE_NAME else remote_name
 

@@ -20,12 +20,11 @@ from mcpcatalog.discoveries import Discoveries
 from mcpcatalog.ladder import Ladder
 from mcpcatalog.notes import Notes
 from mcpcatalog.offers import Offers
+from mcpcatalog.prompt_skill import PromptReader
 from mcpcatalog.remote import (
     Catalog,
     CatalogMode,
-    KeyPlace,
     RemoteError,
-    RemoteServer,
     ResolveCredential,
     ServerConfig,
     ServerUnreachable,
@@ -34,9 +33,11 @@ from mcpcatalog.remote import (
 from mcpcatalog.resource_tool import ResourceTool
 from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
-from mcpcatalog.tool import Connections, McpTool
+from mcpcatalog.tool import Connections, McpTool, NoConnections
 from mcpcatalog.turns import Turns
-from toolsys.domain.context import CredentialResolver
+from toolsys.domain.context import CredentialResolver, ToolExecutionContext
+from toolsys.domain.results import ToolResult
+from toolsys.domain.skills import OfferedSkill
 from toolsys.domain.spec import ToolSpec
 from toolsys.egress import EgressCounts, EgressPolicy
 from toolsys.kept import Kept
@@ -101,14 +102,14 @@ class Workbench:
         if self.routes is not None:
             self.routes.release(tenant_id, session_id)
 
-    def look(self, config: ServerConfig, version: int | None = None) -> Seen:
+    def look(self, config: ServerConfig, version: int | None, tell: Callable[[Seen], object]) -> Seen:
         """Watch one connection of its own to a server, logging in with this version of its credential.
 
-        None: the one that counts. Raises: TimeoutError.
+        None: the one that counts. `tell` hears in a thread how far it came. Raises: TimeoutError.
         """
         assert self.inspect is not None, "a workbench without an inspector is a test's"
         resolver = self.credentials(config.tenant_id, version)
-        return self.run(checking.inspected(config, self.inspect, resolver), checking.CHECK_SECONDS - 5.0)
+        return self.run(checking.inspected(config, self.inspect, resolver, tell), checking.CHECK_SECONDS - 5.0)
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
@@ -147,8 +148,8 @@ def open_workbench(
 
     notes = Notes()
 
-    async def look(config: ServerConfig, resolve: ResolveCredential) -> Seen:
-        return await inspect(config, resolve, policy_for(config), counts)
+    async def look(config: ServerConfig, resolve: ResolveCredential, tell: Callable[[Seen], object]) -> Seen:
+        return await inspect(config, resolve, policy_for(config), counts, tell)
 
     def changed(config: ServerConfig) -> None:
         notes.later(lambda: services.record_list_changed(config, at=datetime.now(UTC)))
@@ -169,22 +170,6 @@ def open_workbench(
         routes = Routes(lease.worker, lease.clock, lease.seconds, on_lost=let_go)
         routes.start()
     return Workbench(pool, run, credentials, routes, notes, look)
-
-
-class _NoConnections:
-    """The web process resolves tools and hands their calls off; it never reaches for a connection."""
-
-    async def acquire(
-        self,
-        config: ServerConfig,
-        session: str,
-        resolve: ResolveCredential,
-        *,
-        is_renewed: bool = False,
-        connect_seconds: float | None = None,
-        patience_seconds: float = 0.0,
-    ) -> RemoteServer:
-        raise ServerUnreachable("this process holds no connections", effect="not_applied")
 
 
 @dataclass(frozen=True)
@@ -315,19 +300,27 @@ class McpProvider:
         standing = self._standing(tenant_id, session_id, state.config.server_id, authz_epoch)
         if standing.ended_by:
             raise NotAvailable(standing.ended_by, "given up earlier in this session")
-        connections = self.workbench.connections if self.workbench else _NoConnections()
         kind = ResourceTool if tool.remote_name == resources.REMOTE_NAME else McpTool
         return kind(
-            _live(pinned, state.config, tool, self.request_seconds),
+            mapping.live(pinned, state.config, tool.remote_name, tool.declaration_hash, self.request_seconds),
             state.config,
             tool.remote_name,
             tool.declaration_hash,
-            connections,
+            self._connections,
             Ladder(self.clock),
             self._discoveries,
             standing,
             self._place(Route(tenant_id, session_id, state.config.server_id)),
         )
+
+    async def read_skill(
+        self, skill: OfferedSkill, arguments: Mapping[str, str], spec: ToolSpec, context: ToolExecutionContext
+    ) -> ToolResult:
+        """Return the text of a server's prompt, on the session's connection. Raises: NotAvailable."""
+        reader = PromptReader(
+            self.commands, self._connections, Ladder(self.clock), self._discoveries, self.request_seconds
+        )
+        return await reader.read(skill, arguments, spec, context)
 
     def _place(self, route: Route) -> Callable[[], str] | None:
         routes = self.workbench.routes if self.workbench else None
@@ -336,6 +329,10 @@ class McpProvider:
     def _state(self, tenant_id: str, server_id: str, epoch: int) -> ServerState | None:
         key = (tenant_id, server_id, epoch)
         return self._states.get(key) or self._states.put(key, selectors.server(tenant_id, server_id, self.commands))
+
+    @property
+    def _connections(self) -> Connections:
+        return self.workbench.connections if self.workbench else NoConnections()
 
     @property
     def _discoveries(self) -> Discoveries:
@@ -373,18 +370,6 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
     if state.list_changed_at is not None and state.list_changed_at > seen:
         return True
     return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
-
-
-def _live(pinned: ToolSpec, config: ServerConfig, tool: PinnedTool, request_seconds: int) -> ToolSpec:
-    """The schema is pinned, the classification is live, and the stricter of both counts; so do the shorter times."""
-    spec = pinned.reclassified(mapping.classification_of(config, tool.remote_name, tool.declaration_hash))
-    live = {
-        "passes_idempotency_key": pinned.passes_idempotency_key and config.key_place is not KeyPlace.NONE,
-        "required_scopes": pinned.required_scopes | config.required_scopes,
-        "timeout_seconds": min(pinned.timeout_seconds, request_seconds),
-    }
-    changed = {name: value for name, value in live.items() if getattr(spec, name) != value}
-    return spec.model_copy(update=changed) if changed else spec
 
 
 async def _discover(config: ServerConfig, workbench: Workbench, connect_seconds: float | None) -> tuple[Catalog, float]:

@@ -281,6 +281,11 @@ class RemoteServer(Protocol):
     async def read_resource(self, uri: str, timeout_seconds: float, meta: Mapping[str, Any]) -> CallResult:
         """Raises: RemoteError."""
 
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str], timeout_seconds: float, meta: Mapping[str, Any]
+    ) -> CallResult:
+        """Raises: RemoteError."""
+
     def retire(self, why: str = "tool.server_unreachable") -> None:
         """Take no new calls, and leave when those in flight have ended. An empty `why`: it is told otherwise."""
 
@@ -369,6 +374,10 @@ class InputRequired(RemoteError):
 
 class ProtocolViolation(RemoteError):
     reason_code = "tool.protocol_error"
+
+
+class CatalogChurning(ProtocolViolation):
+    """A server changed its catalog so often that no further change of it is kept for now."""
 
 
 class UpstreamError(RemoteError):

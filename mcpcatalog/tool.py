@@ -22,6 +22,7 @@ from mcpcatalog.remote import (
     RemoteServer,
     ResolveCredential,
     ServerConfig,
+    ServerUnreachable,
 )
 from mcpcatalog.selectors import Standing
 from toolsys.domain.context import ToolExecutionContext
@@ -49,6 +50,22 @@ class Connections(Protocol):
         patience_seconds: float = 0.0,
     ) -> RemoteServer:
         """`is_renewed`: the session has logged in anew, so an older login is not used. Raises: RemoteError."""
+
+
+class NoConnections:
+    """The web process resolves tools and hands their calls off; it never reaches for a connection."""
+
+    async def acquire(
+        self,
+        config: ServerConfig,
+        session: str,
+        resolve: ResolveCredential,
+        *,
+        is_renewed: bool = False,
+        connect_seconds: float | None = None,
+        patience_seconds: float = 0.0,
+    ) -> RemoteServer:
+        raise ServerUnreachable("this process holds no connections", effect="not_applied")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -19,6 +21,7 @@ from config import embedded
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+DROP_SECONDS: Final = 60.0
 URLS = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_OPERATOR_URL")
 ENVIRONMENT = {
     "SECRET_KEY": "for-tests-only-" + "0" * 40,
@@ -67,7 +70,7 @@ def _migrated_template() -> str:
         if name in known:
             return name
         for other in set(known) - {"template_0", "template_1"}:
-            owner.execute(f"DROP DATABASE {other} WITH (FORCE)")
+            _drop(owner, other)
         owner.execute("CREATE DATABASE making_template TEMPLATE toolsys")
         addresses = {variable: _address(variable, "making_template") for variable in URLS}
         command = [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"]
@@ -76,11 +79,28 @@ def _migrated_template() -> str:
     return name
 
 
+def _drop(owner: "psycopg.Connection[Any]", name: str) -> None:
+    """Drop a database that nobody of ours uses.
+
+    The owner may not end an autovacuum worker, which is a superuser's: PostgreSQL ends it for a drop without force, and
+    gives it five seconds to go. Whoever of ours is still connected is ended by the force.
+    """
+    until = time.monotonic() + DROP_SECONDS
+    while True:
+        for force in (" WITH (FORCE)", ""):
+            try:
+                owner.execute(f"DROP DATABASE IF EXISTS {name}{force}")
+                return
+            except (psycopg.errors.ObjectInUse, psycopg.errors.InsufficientPrivilege):
+                if time.monotonic() >= until:
+                    raise
+
+
 def _own_database(template: str) -> None:
     """Clone the migrated database for this process, and take a Valkey database of its own."""
     name = f"toolsys_{WORKER}"
     with psycopg.connect(_address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
-        owner.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        _drop(owner, name)
         owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     for variable in URLS:
         os.environ[variable] = _address(variable, name)

@@ -20,7 +20,7 @@ def call(statement: str, parameters: Sequence[Any], using: str = DEFAULT_DB_ALIA
     wrapper = cast(Any, connections[using])
     wrapper.ensure_connection()
     with wrapper.wrap_database_errors:
-        if not wrapper.in_atomic_block and wrapper.get_autocommit():
+        if not wrapper.in_atomic_block and wrapper.autocommit:
             return prepared.execute(wrapper.connection, statement, parameters)
         with psycopg.Cursor(wrapper.connection) as cursor:
             return cursor.execute(statement.encode(), parameters, prepare=True).fetchall()

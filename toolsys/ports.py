@@ -4,7 +4,7 @@
 `Runtime`. Tests hand the pipeline a `Runtime` of fakes. May import the domain only.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,7 @@ from toolsys.domain.context import (
 )
 from toolsys.domain.results import ArtifactRef, ToolResult
 from toolsys.domain.seats import Seat
+from toolsys.domain.skills import OfferedSkill
 from toolsys.domain.spec import STRICTEST, Classification, JsonObject, ToolSpec
 from toolsys.domain.trust import TrustLevel
 
@@ -106,6 +107,20 @@ class ToolProvider(Protocol):
 
         Raises: NotAvailable (tool.withdrawn; whatever ended the tool's source for this session).
         """
+
+
+type FindSkill = Callable[[str, UUID, str], OfferedSkill | None]
+"""Return the skill of this tenant that a session may load by this name. Blocks: it reads the database."""
+
+
+@runtime_checkable
+class SkillReader(Protocol):
+    """A provider whose sources offer skills as well."""
+
+    async def read_skill(
+        self, skill: OfferedSkill, arguments: Mapping[str, str], spec: ToolSpec, context: ToolExecutionContext
+    ) -> ToolResult:
+        """Return its text, sent for once. `spec` is that of the tool that loads it. Raises: NotAvailable."""
 
 
 @runtime_checkable

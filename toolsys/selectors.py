@@ -4,17 +4,19 @@ Outcomes of the call path come from one SQL function and one round trip. Source:
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
 
 from toolsys import database, inert, timeline
-from toolsys.domain import reasons
-from toolsys.domain.skills import SkillSource
+from toolsys.domain import offering, reasons
+from toolsys.domain.offering import Limit
+from toolsys.domain.skills import OfferedSkill, SkillArgument, SkillSource
 from toolsys.domain.states import InvocationStatus, OutcomeStatus, RunStatus
 from toolsys.models import (
     AgentSession,
@@ -178,6 +180,25 @@ def skills(
         for row in rows[:limit]
     ]  # fmt: skip
     return views, views[-1].id if len(rows) > limit else None
+
+
+def offered_skill(tenant_id: str, session_id: UUID, name: str, limits: Iterable[Limit] = ()) -> OfferedSkill | None:
+    """Return the skill that this session may load by this name.
+
+    As for tools: what the agent's globs name, in the session's environment and under its profile. Whether its source
+    is enabled is its provider's to say.
+    """
+    with tenant_transaction(tenant_id):
+        session = AgentSession.objects.select_related("agent").filter(pk=session_id).first()
+        row = Skill.objects.filter(tenant_id=tenant_id, name=name, withdrawn_at=None).order_by("-id").first()
+    if session is None or row is None or not session.agent.is_enabled:
+        return None
+    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):
+        return None
+    if not offering.is_offered(name, limits, profile=session.profile, environment=session.environment):
+        return None
+    arguments = tuple(SkillArgument(**argument) for argument in row.arguments)
+    return OfferedSkill(row.name, row.version, SkillSource(row.source), row.server_id, row.remote_name, arguments)
 
 
 def read_pin(tenant_id: str, session_id: UUID) -> dict[str, Any]:

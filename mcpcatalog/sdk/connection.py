@@ -307,6 +307,14 @@ class Connection:
             lambda request: self._request(request, timeout_seconds, CallRecord()), uri, meta
         )
 
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str], timeout_seconds: float, meta: Mapping[str, Any]
+    ) -> CallResult:
+        """Send one prompts/get, once. Raises: RemoteError."""
+        return await surfaces.get_prompt(
+            lambda request: self._request(request, timeout_seconds, CallRecord()), name, arguments, meta
+        )
+
     async def call(self, spec: CallSpec) -> CallResult:
         """Send one tools/call, once. Raises: RemoteError."""
         headers = dict(spec.headers)

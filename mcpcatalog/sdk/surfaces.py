@@ -1,10 +1,10 @@
-"""What a server offers besides tools: lists of resources and prompts, and the reading of one resource.
+"""What a server offers besides tools: lists of resources and prompts, and the reading of one of each.
 
 Each function asks through the connection's own bounded request. Only `mcpcatalog.sdk` imports it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -82,6 +82,34 @@ async def prompts_of(offered: mcp_types.ServerCapabilities | None, ask: Ask) -> 
         log.info("mcp prompts not listed reason=%s", error.reason_code)
         return None
     return tuple(_prompt(item) for item in found if isinstance(item, dict) and isinstance(item.get("name"), str))
+
+
+async def get_prompt(ask: Ask, name: str, arguments: Mapping[str, str], meta: Mapping[str, Any]) -> CallResult:
+    """Send one prompts/get, once. Who is said to speak stands before each message as text, for nobody here speaks.
+
+    Raises: RemoteError.
+    """
+    params = mcp_types.GetPromptRequestParams.model_validate(
+        {"name": name, "arguments": dict(arguments) or None, "_meta": dict(meta) or None}
+    )
+    raw = await ask(mcp_types.GetPromptRequest(params=params))
+    require_complete(raw)
+    messages = raw.get("messages")
+    if not isinstance(messages, list):
+        raise ProtocolViolation("messages is not a list")
+    blocks = tuple(block for message in messages for block in _blocks(message))
+    return CallResult(is_error=False, content=blocks, structured=None, effect="applied")
+
+
+def _blocks(message: Any) -> Iterator[dict[str, Any]]:
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, dict) or message.get("role") not in {"user", "assistant"}:
+        raise ProtocolViolation("a message without a role or content")
+    text = content.get("text")
+    if isinstance(text, str):
+        yield {"type": "text", "text": f"{message['role']}: {text}"}
+    else:
+        yield from ({"type": "text", "text": f"{message['role']}:"}, content)
 
 
 def _prompt(item: dict[str, Any]) -> RemotePrompt:

@@ -1,6 +1,7 @@
-"""A pool whose server went away hands out none of its dead connections: the first question afterwards is answered.
+"""Nobody works over a connection whose server went away: the first question afterwards is answered.
 
-Else a write that ran would be tried to be recorded over one dead connection after another, until its lease is over.
+Else a write that ran would be tried to be recorded over one dead connection after another, until its lease is over, and
+each thread that keeps a connection between its jobs would fail one job.
 """
 
 import threading
@@ -9,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.contrib.contenttypes.models import ContentType
+from django.db import OperationalError, connections, transaction
 
 from tests.integration.processes import eventually
 from tests.spec.requirements import gate
-from toolsys import database
+from toolsys import database as database_calls
 
 pytestmark = pytest.mark.slow
 
@@ -45,8 +47,41 @@ def test_dead_connections_are_not_handed_out(idle: list[int]) -> None:
     for pid in idle:
         _end(pid)
     for _ in range(IDLE * 2):
-        assert database.call("SELECT 1", ()) == [(1,)]
+        assert database_calls.call("SELECT 1", ()) == [(1,)]
         connections["default"].close()
+
+
+@gate("lost.database")
+@pytest.mark.parametrize("ask", ["function", "table", "transaction"])
+def test_a_thread_that_kept_its_connection_takes_another(database: None, ask: str) -> None:
+    asked = {
+        "function": lambda: database_calls.call("SELECT 1", ())[0][0],
+        "table": lambda: ContentType.objects.count() and 1,
+        "transaction": _in_a_transaction,
+    }[ask]
+    assert asked() == 1
+    wrapper: Any = connections["default"]
+    _end(wrapper.connection.info.backend_pid)
+    assert asked() == 1
+
+
+@gate("lost.database")
+def test_a_transaction_does_not_go_on_over_another_connection(database: None) -> None:
+    with pytest.raises(OperationalError), transaction.atomic():
+        _lose_the_connection_between_two_questions()
+    assert database_calls.call("SELECT 1", ()) == [(1,)]
+
+
+def _lose_the_connection_between_two_questions() -> None:
+    assert database_calls.call("SELECT 1", ()) == [(1,)]
+    wrapper: Any = connections["default"]
+    _end(wrapper.connection.info.backend_pid)
+    database_calls.call("SELECT 1", ())
+
+
+def _in_a_transaction() -> int:
+    with transaction.atomic():
+        return ContentType.objects.count() and 1
 
 
 def _end(pid: int) -> None:

@@ -12,6 +12,7 @@ from toolsys.domain.trust import TrustLevel
 
 MAXIMUM_DESCRIPTION_BYTES: Final = 1_024
 MAXIMUM_ARGUMENTS: Final = 32
+MAXIMUM_VALUE: Final = 8_192
 
 
 class SkillSource(StrEnum):
@@ -52,4 +53,16 @@ class SkillDeclaration:
     description: str
     remote_name: str = ""
     required_tools: tuple[str, ...] = ()
+    arguments: tuple[SkillArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedSkill:
+    """One skill that a session may load. `server_id` and `remote_name` are of an MCP prompt."""
+
+    name: str
+    version: str
+    source: SkillSource
+    server_id: str | None = None
+    remote_name: str = ""
     arguments: tuple[SkillArgument, ...] = ()

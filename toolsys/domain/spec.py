@@ -5,6 +5,7 @@ live classification combine by "the stricter wins". Registration rules live in `
 """
 
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -71,10 +72,10 @@ class Classification(BaseModel):
     idempotency: IdempotencyClass = IdempotencyClass.NON_IDEMPOTENT
 
     def stricter(self, other: "Classification") -> "Classification":
-        return Classification(
-            side_effect=self.side_effect.stricter(other.side_effect),
-            risk=self.risk.stricter(other.risk),
-            idempotency=self.idempotency.stricter(other.idempotency),
+        return _classification(
+            self.side_effect.stricter(other.side_effect),
+            self.risk.stricter(other.risk),
+            self.idempotency.stricter(other.idempotency),
         )
 
     @property
@@ -86,6 +87,12 @@ class Classification(BaseModel):
 
 
 STRICTEST = Classification()
+
+
+@cache
+def _classification(side_effect: SideEffectClass, risk: RiskLevel, idempotency: IdempotencyClass) -> Classification:
+    """There are few of them, and each call asks for its own ten times."""
+    return Classification(side_effect=side_effect, risk=risk, idempotency=idempotency)
 
 
 class ToolSpec(BaseModel):
@@ -122,7 +129,7 @@ class ToolSpec(BaseModel):
 
     @property
     def classification(self) -> Classification:
-        return Classification(side_effect=self.side_effect, risk=self.risk, idempotency=self.idempotency)
+        return _classification(self.side_effect, self.risk, self.idempotency)
 
     def reclassified(self, live: Classification) -> "ToolSpec":
         """Return this pinned spec under the stricter of its own and the live classification."""

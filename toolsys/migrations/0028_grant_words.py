@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0024_artifact_ages")]
+    dependencies = [("toolsys", "0027_announced_changes")]
 
     operations = [
         migrations.AddField(

@@ -409,7 +409,7 @@ def test_what_is_due_is_found_through_an_index(acme: Tenancy) -> None:
     question = re.search(r"(WITH RECURSIVE waiting.*?)\$\$", SOURCE.read_text(), re.DOTALL)
     assert question is not None
     with transaction.atomic(using="operator"), connections["operator"].cursor() as cursor:
-        for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin"):
+        for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"):
             cursor.execute(f"SET LOCAL enable_{way} = off")
         cursor.execute("EXPLAIN " + question[1].replace("p_limit", "64"))
         plan = "\n".join(row[0] for row in cursor.fetchall())

@@ -1,7 +1,7 @@
 """An early pytest plugin: the suite's own PostgreSQL and Valkey, and one database for each test process.
 
 It runs before Django's settings are read. The cluster under `.data/test` (or TOOLSYS_TEST_DATA) has durability off;
-the schema is migrated once and cloned. The data of `make up` is never touched.
+the schema is migrated once and cloned, and what Python compiled is kept. The data of `make up` is never touched.
 """
 
 import atexit
@@ -41,13 +41,24 @@ ENVIRONMENT = {
 def start() -> None:
     """Start the servers in the process that the user started; xdist's workers inherit their addresses."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        data = Path(os.environ.get("TOOLSYS_TEST_DATA", ROOT / ".data" / "test"))
+        data = Path(os.environ.get("TOOLSYS_TEST_DATA", ROOT / ".data" / "test")).absolute()
+        _keep_bytecode(data / "bytecode")
         servers = embedded.start(data, durable=False)
         atexit.register(servers.stop)
         atexit.register(_say_no_more)
         os.environ.update({**servers.environment(), **ENVIRONMENT, "TOOLSYS_DATA_DIR": str(data / "files")})
         os.environ["TEST_TEMPLATE"] = _migrated_template()
     _own_database(os.environ["TEST_TEMPLATE"])
+
+
+def _keep_bytecode(folder: Path) -> None:
+    """Keep out of the source folders where that is asked for, but let no process compile everything again.
+
+    xdist's workers and the processes of tests are told through the environment.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(folder)
+        sys.dont_write_bytecode = False
 
 
 def _say_no_more() -> None:
@@ -67,7 +78,7 @@ def _migrated_template() -> str:
         if name in known:
             return name
         for other in set(known) - {"template_0", "template_1"}:
-            owner.execute(f"DROP DATABASE {other} WITH (FORCE)")
+            _drop(owner, other)
         owner.execute("CREATE DATABASE making_template TEMPLATE toolsys")
         addresses = {variable: _address(variable, "making_template") for variable in URLS}
         command = [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"]
@@ -80,12 +91,20 @@ def _own_database(template: str) -> None:
     """Clone the migrated database for this process, and take a Valkey database of its own."""
     name = f"toolsys_{WORKER}"
     with psycopg.connect(_address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
-        owner.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        _drop(owner, name)
         owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     for variable in URLS:
         os.environ[variable] = _address(variable, name)
     number = 1 if WORKER == "main" else 2 + int(WORKER.removeprefix("gw"))
     os.environ["REDIS_URL"] = f"{os.environ['REDIS_URL'].partition('?')[0]}?db={number}"
+
+
+def _drop(owner: psycopg.Connection, name: str) -> None:
+    """Drop a database whoever is in it: by force what a killed run left, and without it the cluster's own vacuum."""
+    try:
+        owner.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    except psycopg.errors.InsufficientPrivilege:
+        owner.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
 def _address(variable: str, database: str) -> str:

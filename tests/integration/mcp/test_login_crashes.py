@@ -65,10 +65,14 @@ def dying(owner: Any, name: str, moment: str, patch: pytest.MonkeyPatch) -> None
     patch.setattr(owner, name, awaited if name == "renew" else told)
 
 
+CASES = [(kind, moment) for kind in KINDS for moment in (*MOMENTS, *(AT_THE_RELEASE if kind != "once" else ()))]
+
+
 @gate("gate.15")
 @pytest.mark.parametrize(
     ("kind", "moment"),
-    [(kind, moment) for kind in KINDS for moment in (*MOMENTS, *(AT_THE_RELEASE if kind != "once" else ()))],
+    # Every third with each run, which are all kinds and all moments; the others with the slow ones.
+    [pytest.param(*case, marks=[pytest.mark.slow] if number % 3 else []) for number, case in enumerate(CASES)],
 )
 def test_a_worker_that_dies_while_it_logs_in_anew_leaves_what_the_table_says(
     acme: Tenancy, houses: Callable[[], House], doors: Doors, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str

@@ -45,7 +45,8 @@ class RuleGate:
             return Decision(PolicyVerdict.BLOCK, code, action.classification.risk, rule)
         subject = Subject.of(action, agent=facts.agent.name, principal=facts.principal.external_id, now=facts.now)
         decision = judged(action, subject, ruleset, facts.session.profile)
-        return self._granted(decision, action, facts, ruleset) if decision.verdict.needs_approval else decision
+        needs = decision.verdict.needs_approval or _was_granted(facts)
+        return self._granted(decision, action, facts, ruleset) if needs else decision
 
     def _granted(self, decision: Decision, action: ProposedAction, facts: Facts, ruleset: Ruleset) -> Decision:
         """A grant stands in for people: for a call that is not held, and one use of it."""
@@ -59,6 +60,11 @@ class RuleGate:
         if chosen is None:
             return decision
         return replace(decision, grant=chosen, matched={**decision.matched, "grant": str(chosen)})
+
+
+def _was_granted(facts: Facts) -> bool:
+    """A grant stood in when the call was begun; whether it still does counts also under a milder verdict."""
+    return facts.invocation is not None and facts.approval is None and facts.invocation.verdict.needs_approval
 
 
 def judged(action: ProposedAction, subject: Subject, ruleset: Ruleset, profile_name: str) -> Decision:

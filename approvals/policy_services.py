@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from approvals import matchers, policy_selectors
 from approvals.models import KillSwitch, PlatformSwitch, PolicyProfile, PolicyRule, PolicyRuleVersion, ToolPermission
 from approvals.ruleset import SwitchKind
+from toolsys import database
 from toolsys.domain.spec import JsonObject, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.models import Agent, ApiKey, PlatformState, Tenant
@@ -129,6 +130,7 @@ def set_tenant_switch(tenant_id: str, *, is_enabled: bool, user: Any, note: str 
     """
     _bounded(note, "/note", NOTE_LIMIT)
     with transaction.atomic(using=OPERATOR_ALIAS):
+        database.call("SELECT toolsys_lock_tenant(%s)", (tenant_id,), using=OPERATOR_ALIAS)
         if not Tenant.objects.using(OPERATOR_ALIAS).filter(pk=tenant_id).update(is_enabled=is_enabled):
             raise Problem("request.not_found")
         kept = KillSwitch.objects.using(OPERATOR_ALIAS).filter(tenant_id=tenant_id, kind=SwitchKind.TENANT)
@@ -167,7 +169,7 @@ def set_profile(
 
 def _lock(tenant_id: str) -> None:
     """Changes of one tenant's policy happen one after the other; the triggers would take this lock anyway."""
-    Tenant.objects.select_for_update().get(pk=tenant_id)
+    database.call("SELECT toolsys_lock_tenant(%s)", (tenant_id,))
 
 
 def _parsed(value: JsonObject) -> matchers.Rule:

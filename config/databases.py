@@ -17,7 +17,20 @@ POOL_MAXIMUM = 16
 # Who else of a worker may want a connection at a time: the eight threads of its event loop, the lease keeper, and what
 # keeps the MCP connections (one that notes, two that sweep and warm up).
 BESIDE_JOBS = 12
-POOL_TIMEOUT_SECONDS = 10
+# A pool alone would try ever more seldom, and for that long keep the places of connections that it lost: it gives up at
+# once, and tries again whenever somebody asks. `toolsys.postgres` asks again until its own time is up.
+POOL_ASK_SECONDS = 1.0
+POOL_RECONNECT_SECONDS = 0.5
+# No wait for the database is without an end. A peer that is gone is noticed by TCP; a lock, a statement, and a
+# transaction that somebody left open (a frozen process, which holds its locks) are ended by the server. Far above what
+# anything here takes: they end what would never end. What the URL says goes before.
+TCP_BOUNDS = {
+    "connect_timeout": "10", "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}  # fmt: skip
+SESSION_BOUNDS = {
+    "lock_timeout": "30s", "statement_timeout": "120s", "idle_in_transaction_session_timeout": "60s",
+}  # fmt: skip
 
 
 def parse_database_url(url: str) -> dict[str, Any]:
@@ -40,14 +53,21 @@ def parse_database_url(url: str) -> dict[str, Any]:
     }
 
 
-def database(url: str, *, pool_maximum: int | None = None) -> dict[str, Any]:
-    """Return one entry of DATABASES, with a connection pool where a maximum is given."""
+def database(url: str, *, pool_maximum: int | None = None, is_bounded: bool = True) -> dict[str, Any]:
+    """Return one entry of DATABASES, with a connection pool where a maximum is given.
+
+    Not `is_bounded`: migrations may take as long as they take.
+    """
     settings = {"ENGINE": ENGINE, "CONN_MAX_AGE": 0, **parse_database_url(url)}
+    given = settings["OPTIONS"]
+    bounds = " ".join(f"-c {name}={value}" for name, value in SESSION_BOUNDS.items()) if is_bounded else ""
+    said = f"{bounds} {given.pop('options', '')}".strip()
     # Django switches server-side preparation off; the commit points are prepared at their first use.
-    settings["OPTIONS"] |= {"prepare_threshold": 0}
+    settings["OPTIONS"] = {**TCP_BOUNDS, **given, **({"options": said} if said else {}), "prepare_threshold": 0}
     if pool_maximum is not None:
         settings["OPTIONS"] |= {"pool": {
-            "min_size": 1, "max_size": pool_maximum, "timeout": POOL_TIMEOUT_SECONDS, "check": refuse_ended,
+            "min_size": 1, "max_size": pool_maximum, "timeout": POOL_ASK_SECONDS, "check": refuse_ended,
+            "reconnect_timeout": POOL_RECONNECT_SECONDS,
         }}  # fmt: skip
     return settings
 

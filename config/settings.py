@@ -87,7 +87,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 if ENV.database_operator_url:
     DATABASES["operator"] = database(ENV.database_operator_url.get_secret_value())
 if ENV.database_owner_url:
-    DATABASES["owner"] = database(ENV.database_owner_url.get_secret_value())
+    DATABASES["owner"] = database(ENV.database_owner_url.get_secret_value(), is_bounded=False)
 DATABASE_ROUTERS = ["toolsys.tenancy.Router"]
 
 REDIS_URL = ENV.redis_url

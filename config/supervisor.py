@@ -61,14 +61,14 @@ class Program:
     is_ready: Callable[[], bool] = field(default=lambda: True)
 
 
-def dies_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
+def dies_with_parent(death_signal: signal.Signals, parent: int | None = None) -> Callable[[], None] | None:
     """Return the function that a forked child calls so that the kernel signals it when the forking thread ends.
 
-    None where the kernel cannot do it (macOS): there the guardian alone clears up.
+    `parent` is this process unless told. None where the kernel cannot do it (macOS): there the guardian clears up.
     """
     if sys.platform != "linux":
         return None
-    parent = os.getpid()
+    parent = os.getpid() if parent is None else parent
 
     def arrange() -> None:
         _libc.prctl(PR_SET_PDEATHSIG, int(death_signal))

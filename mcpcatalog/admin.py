@@ -39,6 +39,7 @@ from mcpcatalog.models import McpServer
 from mcpcatalog.page_selectors import ServerPage
 from mcpcatalog.remote import AuthScheme, CatalogMode, Transport
 from mcpcatalog.rules import rules
+from mcpcatalog.selectors import config_of
 from mcpcatalog.validators import InvalidConfiguration
 from toolsys import inert
 from toolsys.composition import composed
@@ -54,7 +55,10 @@ TEMPLATES: Final = "admin/mcpcatalog/"
 class McpServerAdmin(ReadOnlyAdmin):
     readers = frozenset({Role.TENANT_ADMIN, Role.TENANT_AUDITOR, Role.DEVELOPER, Role.OPERATOR})
     change_list_template = "admin/mcpcatalog/servers.html"
-    list_display = ("server_id", "state", "at", "seen", moment("last_discovered_at"))
+    list_display = ("server_id", "state", "at", "counts_as", "seen", moment("last_discovered_at"))
+    nothing = (
+        "No server yet. Add one, or import a file: it arrives disabled, and is offered to agents once it is enabled."
+    )
     sortable_by = ()
     list_filter = ("enabled", "transport")
     ordering = ("server_id",)
@@ -67,6 +71,11 @@ class McpServerAdmin(ReadOnlyAdmin):
     @admin.display(description="at")
     def at(self, row: McpServer) -> str:
         return inert.visible(row.endpoint)
+
+    @admin.display(description="counts as")
+    def counts_as(self, row: McpServer) -> str:
+        said = page_selectors.spoken(config_of(row, {}, 0).classification)
+        return said if row.classified_at else f"{said} (nobody has classified it)"
 
     @admin.display(description="last seen")
     def seen(self, row: McpServer) -> SafeString:
@@ -107,15 +116,15 @@ class McpServerAdmin(ReadOnlyAdmin):
         return self._page(request, self._found(request, parsed_id(object_id)))
 
     def _page(self, request: HttpRequest, page: ServerPage, form: RulesForm | None = None) -> HttpResponse:
-        is_admin = self._may_write(request, page)
+        may_act = self._may_act(request, page)
         has_secret = page.config.auth_scheme is not AuthScheme.NONE and (page.config.credential_ref or "").startswith(
             "store:"
         )
         context = {
-            "page": page, "row": page.row, "is_admin": is_admin, "state_chip": chip(_state(page)),
+            "page": page, "row": page.row, "may_act": may_act, "state_chip": chip(_state(page)),
             "is_operator": has_role(request, Role.OPERATOR), "has_secret": has_secret,
             "check_chip": chip(page.check.state) if page.check else "",
-            "credential_form": (form or _secret_form(page)) if is_admin and has_secret else None,
+            "credential_form": (form or _secret_form(page)) if may_act and has_secret else None,
         }  # fmt: skip
         return self.render(request, "server.html", page.row.server_id, context)
 
@@ -123,16 +132,19 @@ class McpServerAdmin(ReadOnlyAdmin):
         """Set a new value, or take the newest back."""
         page = self._posted(request, server)
         taken = request.POST.get("take_back", "")
+        if taken and "sure" not in request.POST:
+            return self.render(request, "erase.html", f"Erase version {taken}", _erasing(page, taken))
         if taken:
-            number = _taken_back(request, server, taken)
+            number = _taken_back(request, page, taken)
             left = f"Version {number} counts now." if number else "The server has no credential now."
             return self._done(request, server, f"Version {taken} is erased. {left}")
         form = _secret_form(page, request.POST)
         if form.is_valid():
             try:
                 number = administration.set_credential(
-                    tenant_of(request), server, form.value(), user=request.user, sealer=composed().runtime.sealer
-                )
+                    tenant_of(request), server, form.value(), user=request.user, sealer=composed().runtime.sealer,
+                    is_operator=page.is_operators,
+                )  # fmt: skip
             except InvalidConfiguration as refused:
                 form.refuse(refused.problems)
             else:
@@ -148,7 +160,7 @@ class McpServerAdmin(ReadOnlyAdmin):
         return HttpResponseRedirect(reverse("admin:mcpcatalog_mcpserver_checked", args=[server, check.pk]))
 
     def _enabled(self, request: HttpRequest, server: UUID) -> HttpResponse:
-        page = self._posted(request, server, operators=True)
+        page = self._posted(request, server)
         is_enabled = request.POST.get("enabled") == "1"
         try:
             administration.set_enabled(
@@ -166,7 +178,7 @@ class McpServerAdmin(ReadOnlyAdmin):
 
     def _request_check(self, request: HttpRequest, server: UUID) -> HttpResponse:
         """Ask for a check, of one version of the credential where the form names one."""
-        self._posted(request, server, operators=True)
+        self._posted(request, server)
         try:
             version = int(request.POST["version"]) if request.POST.get("version") else None
             check = checking.request_check(tenant_of(request), server, user=request.user, version=version)
@@ -179,11 +191,11 @@ class McpServerAdmin(ReadOnlyAdmin):
         view = page_selectors.check_view(tenant_of(request), check)
         if view is None or view.row.server_id != page.row.server_id:
             raise Http404
-        if view.is_going_on:
+        if view.is_going_on and not view.rungs:
             view = replace(view, rungs=page_selectors.rungs_to_come(page.config))
         context = {
             "page": page, "row": page.row, "check": view, "check_chip": chip(view.state),
-            "may_check": self._may_act(request, page),
+            "may_check": self._may_act(request, page), "is_still": "still" in request.GET,
         }  # fmt: skip
         return self.render(request, "check.html", f"Check of {page.row.server_id}", context)
 
@@ -220,7 +232,9 @@ class McpServerAdmin(ReadOnlyAdmin):
                 form.refuse(refused.problems)
             else:
                 return self._done(request, row.pk, "Added. It is disabled: check it, then enable it.")
-        return self.render(request, "edit.html", title, {"form": form, "is_new": True})
+        programs = rules().stdio_names
+        context = {"form": form, "is_new": True, "is_program": is_operator, "has_programs": bool(programs)}
+        return self.render(request, "edit.html", title, context)
 
     def _edit(self, request: HttpRequest, server: UUID) -> HttpResponse:
         """Edit what an admin, or of a program of the deployment an operator, says of a server."""
@@ -275,19 +289,15 @@ class McpServerAdmin(ReadOnlyAdmin):
             raise Http404
         return page
 
-    def _posted(self, request: HttpRequest, server: UUID, *, operators: bool = False) -> ServerPage:
+    def _posted(self, request: HttpRequest, server: UUID) -> ServerPage:
         """Return the page that a form was sent from; nothing acts on GET. Raises: Http404, PermissionDenied."""
         page = self._found(request, server)
-        may = self._may_act(request, page) if operators else self._may_write(request, page)
-        if request.method != "POST" or not may:
+        if request.method != "POST" or not self._may_act(request, page):
             raise PermissionDenied
         return page
 
-    def _may_write(self, request: HttpRequest, page: ServerPage) -> bool:
-        return has_role(request, Role.TENANT_ADMIN) and not page.is_operators
-
     def _may_act(self, request: HttpRequest, page: ServerPage) -> bool:
-        """Checking and enabling: of a program of the deployment by operators, else by the tenant's admins."""
+        """Whatever is done to a program or a secret of the deployment operators do, else the tenant's admins."""
         return has_role(request, Role.OPERATOR) if page.is_operators else has_role(request, Role.TENANT_ADMIN)
 
     def _done(self, request: HttpRequest, server: UUID, said: str) -> HttpResponse:
@@ -304,9 +314,21 @@ def _secret_form(page: ServerPage, data: Any = None) -> Any:
     return kind(data)
 
 
-def _taken_back(request: HttpRequest, server: UUID, version: str) -> int:
+def _erasing(page: ServerPage, version: str) -> dict[str, Any]:
+    """Return what the question says of erasing a version. Raises: Http404, for one that is not live."""
+    live = [each.version for each in page.versions if each.retired_at is None]
+    if version not in map(str, live):
+        raise Http404
+    left = max((number for number in live if str(number) != version), default=0)
+    return {"page": page, "row": page.row, "version": version, "left": left}
+
+
+def _taken_back(request: HttpRequest, page: ServerPage, version: str) -> int:
+    """Raises: Http404, for a version that is not there."""
     try:
-        return administration.take_back(tenant_of(request), server, int(version), user=request.user)
+        return administration.take_back(
+            tenant_of(request), page.row.pk, int(version), user=request.user, is_operator=page.is_operators
+        )
     except (ValueError, Problem):
         raise Http404 from None
 

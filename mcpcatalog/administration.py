@@ -130,16 +130,17 @@ def set_credential(
     return number
 
 
-def take_back(tenant_id: str, server: UUID, version: int, *, user: Any) -> int:
+def take_back(tenant_id: str, server: UUID, version: int, *, user: Any, is_operator: bool = False) -> int:
     """Erase one version of the server's secret and return the number of the one that counts now, 0 for none.
 
     Transaction: opens one. Raises: Problem (request.not_found).
     """
-    with tenant_transaction(tenant_id):
-        row = locked(tenant_id, server, DEFAULT_DB_ALIAS)
-        number = vault.retire(tenant_id=tenant_id, name=_store_name(row), version=version)
+    using = alias(is_operator=is_operator)
+    with tenant_transaction(tenant_id, using):
+        row = locked(tenant_id, server, using)
+        number = vault.retire(tenant_id=tenant_id, name=_store_name(row), version=version, using=using)
         said = {"server": row.server_id, "credential": row.credential_ref, "version": version}
-        records.note(tenant_id, "credential.retired", said, user=user)
+        records.note(tenant_id, "credential.retired", said, user=user, using=using)
     return number
 
 

@@ -17,7 +17,15 @@ from django.utils import timezone
 from mcpcatalog import checks, mapping, selectors, services
 from mcpcatalog.checks import Offered, Rung, Seen
 from mcpcatalog.models import McpServer, ServerCheck
-from mcpcatalog.remote import CatalogMode, RemoteError, ResolveCredential, ServerConfig, ServerUnreachable
+from mcpcatalog.news import News
+from mcpcatalog.remote import (
+    CatalogChurning,
+    CatalogMode,
+    RemoteError,
+    ResolveCredential,
+    ServerConfig,
+    ServerUnreachable,
+)
 from mcpcatalog.selectors import Commands
 from toolsys import queue, records
 from toolsys.domain.context import CredentialResolver
@@ -31,8 +39,9 @@ KEPT: Final = 20
 CHECK_SECONDS: Final = 60.0
 UNHEARD_SECONDS: Final = 15.0
 
-type Inspect = Callable[[ServerConfig, ResolveCredential], Awaitable[Seen]]
-type RunInspection = Callable[[ServerConfig, int | None], Seen]
+type Inspect = Callable[[ServerConfig, ResolveCredential, Callable[[Seen], object]], Awaitable[Seen]]
+type RunInspection = Callable[[ServerConfig, int | None, Callable[[Seen], object]], Seen]
+type Tell = Callable[[tuple[Rung, ...]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,12 @@ def perform(
     state = selectors.server(tenant_id, server_id, commands)
     if state is None:
         return
-    found = walk(state.config, look, clock=clock, ceiling=ceiling, version=version)
+
+    def tell(reached: tuple[Rung, ...]) -> None:
+        with tenant_transaction(tenant_id):
+            rows.filter(finished_at=None).update(rungs=[rung.as_json() for rung in reached])
+
+    found = walk(state.config, look, clock=clock, ceiling=ceiling, version=version, tell=tell)
     with tenant_transaction(tenant_id):
         rows.update(
             finished_at=clock.now(), rungs=[rung.as_json() for rung in found.rungs], is_passed=found.is_passed
@@ -112,23 +126,35 @@ def perform(
 
 
 def walk(
-    config: ServerConfig, look: RunInspection, *, clock: Clock, ceiling: int, version: int | None = None
-) -> Checked:
+    config: ServerConfig, look: RunInspection, *, clock: Clock, ceiling: int, version: int | None = None,
+    tell: Tell = lambda _reached: None,
+) -> Checked:  # fmt: skip
     """Walk up the ladder and remember what was learnt of the server. Transaction: must be outside.
 
-    What a version that does not count met with says nothing of what calls will meet: it is not remembered.
+    `tell` hears of the ladder as it grows, in a thread that is not the caller's. What a version that does not count
+    met with says nothing of what calls will meet: it is not remembered.
     """
+    reached = [Seen(())]
+
+    def hear(seen: Seen) -> None:
+        reached.append(seen)
+        tell(checks.progress(config, seen))
+
     try:
-        seen = look(config, version)
+        seen = look(config, version, hear)
     except TimeoutError:
-        seen = Seen(()).failed(ServerUnreachable("the check took too long", effect="not_applied"))
+        seen = reached[-1].failed(ServerUnreachable("the check took too long", effect="not_applied"))
     is_remembered = version in {None, config.credential_version}
     offered = None
     if seen.catalog is not None:
         listed = mapping.map_catalog(config, seen.catalog, output_ceiling_bytes=ceiling)
         offered = _offered(config, listed)
         if is_remembered:
-            _remember(config, seen, listed, at=clock.now(), ceiling=ceiling)
+            try:
+                _remember(config, seen, listed, at=clock.now(), ceiling=ceiling)
+            except CatalogChurning as refused:
+                seen = seen.failed(refused)
+                services.record_failure(config, refused.reason_code, refused.detail, at=clock.now())
     elif isinstance(seen.error, RemoteError) and is_remembered:
         services.record_failure(config, seen.error.reason_code, seen.error.detail, at=clock.now())
     return Checked(checks.ladder(config, seen, offered))
@@ -154,5 +180,11 @@ def _remember(config: ServerConfig, seen: Seen, listed: mapping.Generation, *, a
     )  # fmt: skip
 
 
-async def inspected(config: ServerConfig, inspect: Inspect, credentials: CredentialResolver) -> Seen:
-    return await inspect(config, credentials.resolve)
+async def inspected(
+    config: ServerConfig, inspect: Inspect, credentials: CredentialResolver, tell: Callable[[Seen], object]
+) -> Seen:
+    news = News(tell)
+    try:
+        return await inspect(config, credentials.resolve, news.note)
+    finally:
+        await news.end()

@@ -27,7 +27,7 @@ from mcpcatalog.remote import (
 )
 from toolsys.egress import Mark
 
-type Status = Literal["passed", "failed", "not_tried"]
+type Status = Literal["passed", "failed", "not_tried", "running"]
 
 HTTP: Final = ("dns", "address", "tcp", "tls", "protocol", "authentication", "tools")
 STDIO: Final = ("process", "protocol", "authentication", "tools")
@@ -43,7 +43,9 @@ _BEFORE_DIALLING: Final = frozenset({AuthScheme.OAUTH2_CLIENT})
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one watched connection saw. `error` is what ended it, at connecting or, once connected, at listing."""
+    """What one watched connection saw. `error` is what ended it, at connecting or, once connected, at listing; `at`
+    is the part of a dial that goes on.
+    """
 
     marks: tuple[Mark, ...]
     connected_in_seconds: float | None = None
@@ -51,6 +53,7 @@ class Seen:
     listing_seconds: float | None = None
     catalog: Catalog | None = None
     error: RemoteError | None = None
+    at: str = ""
 
     def failed(self, error: RemoteError, listing_seconds: float | None = None) -> "Seen":
         return replace(self, error=error, listing_seconds=listing_seconds)
@@ -99,6 +102,32 @@ def ladder(config: ServerConfig, seen: Seen, offered: Offered | None) -> tuple[R
     return tuple(
         _rung(name, config, seen, offered, broken, is_past=_is_past(name, broken, names)) for name in names
     )  # fmt: skip
+
+
+def progress(config: ServerConfig, seen: Seen) -> tuple[Rung, ...]:
+    """Return the ladder while the connection is watched: what is passed, what goes on, and what is to come.
+
+    Nothing has failed before the end: another address may be dialled, another way to shake hands be tried.
+    """
+    names = names_of(config)
+    passed = [name for name in names if _has_passed(name, seen)]
+    running = next((name for name in names if name not in passed), None)
+    return tuple(
+        Rung(name, "passed", mark.seconds if mark else _seconds(name, seen), _fact(name, config, seen, None, mark))
+        if name in passed
+        else Rung(name, "running" if name == running else "not_tried", fact="at it" if name == running else "to come")
+        for name, mark in ((name, _mark(name, seen.marks)) for name in names)
+    )
+
+
+def _has_passed(name: str, seen: Seen) -> bool:
+    if seen.connected_in_seconds is not None:
+        return name != "tools"
+    has_dialled = seen.at in {"connect", "secure"} or any(mark.part == "connect" for mark in seen.marks)
+    if name in _PARTS:
+        is_done = any(mark.part == _PARTS[name] and mark.is_done for mark in seen.marks)
+        return is_done or (name == "dns" and has_dialled)
+    return name == "address" and has_dialled
 
 
 def names_of(config: ServerConfig) -> tuple[str, ...]:

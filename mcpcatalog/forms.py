@@ -6,6 +6,7 @@ Problems of the rules are put beside the field that they name. A secret is asked
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from django import forms
@@ -53,9 +54,12 @@ class RulesForm(forms.Form):
 
     def refuse(self, found: Iterable[Problem]) -> None:
         """Put each problem beside its field; one of another column is about the whole."""
-        for problem in found:
+        for problem in map(self.spoken, found):
             field = problem.field if problem.field in self.fields else None
             self.add_error(field, ValidationError(problem.message, code=problem.code))
+
+    def spoken(self, problem: Problem) -> Problem:
+        return problem
 
 
 class ContractsForm(RulesForm):
@@ -123,10 +127,17 @@ class ServerForm(ContractsForm):
 
 
 class NewServerForm(ServerForm):
+    """With the first credential: the rules speak of its reference, people of its value."""
+
     secret = forms.CharField(
         label="Credential", max_length=8_192, required=False, widget=SecretInput, strip=True,
         help_text="The token; for oauth2_client a JSON object with client_id and client_secret. Kept sealed.",
     )  # fmt: skip
+
+    def spoken(self, problem: Problem) -> Problem:
+        if (problem.field, problem.code) == ("credential_ref", "required"):
+            return replace(problem, field="secret")
+        return problem
 
 
 class ProgramForm(ContractsForm):

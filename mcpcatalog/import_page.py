@@ -62,6 +62,8 @@ def _show(
     context: dict[str, Any] = {
         "lines": [(each, chip(each.state)) for each in planned], "sealed": sealed, "allows_hosts": allows_hosts,
         "new": sum(each.state == "new" for each in planned), "is_plan": bool(sealed),
+        "written": sum(each.state == "written" for each in planned),
+        "unreachable": sum(each.state == "refused" and bool(each.host) for each in planned),
         "hosts": sorted({each.host for each in planned if each.host and each.state == "new"}),
     }  # fmt: skip
     return pages.render(request, "imported.html", "What would be imported" if sealed else "Imported", context)

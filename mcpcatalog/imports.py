@@ -7,9 +7,10 @@ by the console and `manage.py mcp_import`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
+from uuid import UUID
 
 from mcpcatalog import administration, drafts, manifests
-from mcpcatalog.manifests import Entry
+from mcpcatalog.entries import Entry
 from mcpcatalog.models import McpServer
 from mcpcatalog.remote import StdioCommand
 from mcpcatalog.rules import Rules
@@ -29,30 +30,40 @@ COMPARED: Final = ("transport", "endpoint", "auth_scheme", "auth_name")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What becomes of one entry. `host` is what would have to be reachable for it and is not."""
+    """What becomes of one entry. `host` is what would have to be reachable for it and is not; `row` is the server that
+    is there, or was written.
+    """
 
     entry: Entry
     state: State
     problems: tuple[Problem, ...] = ()
     differing: tuple[str, ...] = ()
     host: str = ""
+    row: UUID | None = None
 
     @property
     def where(self) -> str:
         """The origin that the entry is at; a path or a query may hold what nobody should see."""
         try:
-            return str(Origin.of(str(self.entry.columns.get("endpoint", ""))))
+            return str(Origin.of(str(self.entry.columns.get("endpoint", "")))).removesuffix(":443")
         except EgressRefused:
             return ""
+
+    @property
+    def keeps_secret(self) -> bool:
+        return bool(self.entry.secret) and self.state in {"new", "written"}
 
     @property
     def says(self) -> str:
         """One line for people, without any value of the entry but its URL's host."""
         if self.state == "refused":
             return self.entry.message or " ".join(problem.message for problem in self.problems)
-        return _SAID[self.state].format(fields=", ".join(self.differing))
+        return _SAID[self.state].format(fields=" and ".join(_COLUMNS[name] for name in self.differing))
 
 
+_COLUMNS: Final = {
+    "transport": "transport", "endpoint": "URL", "auth_scheme": "way of logging in", "auth_name": "header",
+}  # fmt: skip
 _SAID: Final = {
     "new": "Will be added, disabled and unclassified.",
     "written": "Added, disabled and unclassified.",
@@ -96,21 +107,19 @@ class Importer:
         if known is not None:
             now = drafts.columns_of(config_of(known, {}, 0))
             differing = tuple(name for name in COMPARED if name in entry.columns and now[name] != entry.columns[name])
-            return Planned(entry, "differs" if differing else "exists", differing=differing)
+            return Planned(entry, "differs" if differing else "exists", differing=differing, row=known.pk)
         host = _missing(entry, allowed)
-        config, found = drafts.parsed(self.tenant_id, entry.columns)
-        if config is not None:
-            found = self._judged(entry, allowed)
+        found = self._judged(entry, allowed | {host} if self.allows_hosts and host else allowed)
         return Planned(entry, "refused" if found else "new", found, host=host)
 
     def _judged(self, entry: Entry, allowed: frozenset[str]) -> tuple[Problem, ...]:
-        """Judge as if the host were allowed already, where whoever imports said that it shall be."""
-        rules = self.rules
-        if self.allows_hosts and (host := _missing(entry, allowed)):
-            policy = rules.policy
-            rules = replace(rules, policy=lambda origins: policy([*origins, host]))
-        using = administration.alias(is_operator=self.is_operator)
-        return rules.problems_of(self.tenant_id, entry.columns, is_operator=self.is_operator, using=using)
+        """Judge an entry and its secret as if these hosts were allowed."""
+        config, found = drafts.parsed(self.tenant_id, entry.columns)
+        if config is None:
+            return found
+        found = self.rules.judged_at(config, allowed, is_operator=self.is_operator)
+        secret = administration.secret_problems(config.auth_scheme, entry.secret) if entry.secret else ()
+        return (*found, *secret)
 
     def _for_operators(self, entry: Entry) -> Entry:
         """A program that the deployment defines with this very command line is an operator's to take."""
@@ -126,7 +135,7 @@ class Importer:
         try:
             if planned.host and self.allows_hosts:
                 allowances.allow(self.tenant_id, planned.host, user=self.user, note="imported", using=using)
-            administration.add_server(
+            row = administration.add_server(
                 self.tenant_id, entry.columns, user=self.user, rules=self.rules, sealer=self.sealer,
                 secret=entry.secret, is_operator=self.is_operator,
             )  # fmt: skip
@@ -135,7 +144,7 @@ class Importer:
         except RequestProblem as refused:
             found = tuple(Problem(error.pointer[1:], "invalid", error.message) for error in refused.errors)
             return replace(planned, state="refused", problems=found)
-        return replace(planned, state="written")
+        return replace(planned, state="written", row=row.pk)
 
 
 def _missing(entry: Entry, allowed: frozenset[str]) -> str:

@@ -1,54 +1,30 @@
-"""Reads other people's lists of servers: an `mcp.json` (`mcpServers` or `servers`) and a registry's `server.json`.
+"""Reads other people's lists of servers: `mcp.json` in the shapes of many programs, and a registry's `server.json`.
 
-Pure and bounded: bytes in, one `Entry` for each server out, with what of it we cannot take and why. A secret that is
-found leaves the entry's columns at once; a placeholder is not one. Whether an entry may be written the rules say.
+Pure and bounded: bytes in, one `Entry` for each server out, with what of it we cannot take and why.
 """
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mcpcatalog import jsonc
+from mcpcatalog import entries, jsonc
+from mcpcatalog.entries import HTTP_KINDS, Entry
 from toolsys.domain.names import normalize_remote_name
 
 MAXIMUM_BYTES: Final = 262_144
 MAXIMUM_ENTRIES: Final = 100
 MAXIMUM_DEPTH: Final = 16
-_PLACEHOLDER: Final = re.compile(
-    r"\$\{|\{[A-Za-z_][\w.:-]*\}|<[^<>]*>|\.\.\.|(?i:your[ _-]|xxx|changeme|replace|[_-]here\b)"
-    r"|\A\$\w+\Z|\A%\w+%\Z|\A\W*\Z"
-)
-# What every client sends by itself; it says nothing of a login.
-_COMMON_HEADERS: Final = frozenset({"accept", "content-type", "user-agent"})
-_NOT_TAKEN: Final = ("alwaysAllow", "autoApprove", "trust", "disabled", "disabledTools", "timeout", "oauth", "tools")
-_HTTP_KINDS: Final = frozenset({"", "http", "streamable-http", "streamableHttp", "streamable_http"})
+# Under which key programs keep their servers: most of them, VS Code, Zed. opencode's `mcp` is the list itself.
+SHAPES: Final = ("mcpServers", "servers", "context_servers")
+_NOT_TAKEN: Final = ("alwaysAllow", "autoApprove", "trust", "disabledTools", "timeout", "oauth", "tools", "envFile")
 
 
 class Unreadable(ValueError):
     """The file as a whole says nothing that we can read; `str()` says why, for people."""
 
 
-@dataclass(slots=True)
-class Entry:
-    """One server of a file. `refusal` is why it is not taken; `secret` is in no column and shown to nobody."""
-
-    name: str
-    columns: dict[str, Any] = field(default_factory=dict, repr=False)
-    secret: str = field(default="", repr=False)
-    notes: list[str] = field(default_factory=list)
-    refusal: str = ""
-    message: str = ""
-    argv: tuple[str, ...] = ()
-
-    @property
-    def server_id(self) -> str:
-        return str(self.columns.get("server_id", ""))
-
-    def refuse(self, code: str, message: str) -> "Entry":
-        self.refusal, self.message = code, message
-        return self
+class _TwiceError(ValueError):
+    """An object names something twice."""
 
 
 def read(data: bytes) -> list[Entry]:
@@ -75,15 +51,21 @@ def _document(data: bytes) -> Any:
             return document
     except RecursionError:
         pass
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"This is not JSON at line {error.lineno}, column {error.colno}.") from None
+    except UnicodeDecodeError:
+        raise Unreadable("This is not JSON: it is no text in UTF-8.") from None
+    except _TwiceError:
+        raise Unreadable("One name stands twice in the same object, and one of them would be lost.") from None
     except ValueError:
-        raise Unreadable("This is not JSON, or it names something twice.") from None
+        raise Unreadable("This is not JSON: a number in it is too long.") from None
     raise Unreadable("It is nested too deeply.")
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key twice")
+        raise _TwiceError
     return found
 
 
@@ -96,21 +78,28 @@ def _servers(document: Any) -> Iterator[tuple[str, Any]]:
     """Find the servers, whichever program wrote the file. Raises: Unreadable."""
     if not isinstance(document, dict):
         raise Unreadable("It is no JSON object.")
+    listed = _listed(document)
+    if isinstance(listed, dict):
+        yield from listed.items()
+    elif isinstance(listed, list):  # a page of a registry, or of a program that names its servers inside
+        yield from (("", each) for each in listed)
+    elif isinstance(document.get("server"), dict) or ("name" in document and {"remotes", "packages"} & document.keys()):
+        yield "", document
+    else:
+        raise Unreadable(f"Neither {', '.join(SHAPES)} nor mcp is in it, and it is no registry's server.json.")
+
+
+def _listed(document: dict[str, Any]) -> Any:
     inner = document.get("mcp")
     if isinstance(inner, dict):
-        document = inner
-    for key in ("mcpServers", "servers"):
-        listed = document.get(key)
-        if isinstance(listed, dict):
-            yield from listed.items()
-            return
-        if isinstance(listed, list):  # a page of a registry
-            yield from (("", each) for each in listed)
-            return
-    if isinstance(document.get("server"), dict) or ("name" in document and {"remotes", "packages"} & document.keys()):
-        yield "", document
-        return
-    raise Unreadable("Neither mcpServers nor servers is in it, and it is no registry's server.json.")
+        found = _listed(inner)
+        return inner if found is None or _is_server(found) else found
+    return next((document[key] for key in SHAPES if isinstance(document.get(key), dict | list)), None)
+
+
+def _is_server(value: Any) -> bool:
+    """Tell a server whose name is `servers` from a list of servers."""
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
 
 
 def _entry(name: str, described: Any) -> Entry:
@@ -119,31 +108,46 @@ def _entry(name: str, described: Any) -> Entry:
     if not isinstance(described, dict):
         return Entry(name[:128]).refuse("entry.kind", "This is no JSON object.")
     is_registry = "remotes" in described or "packages" in described
-    written = str(described.get("name") or "") if is_registry else name
+    written = name or str(described.get("name") or "")
     entry = Entry(written[:128])
-    entry.columns["server_id"] = normalize_remote_name(written.rpartition("/")[2] or "server")
+    entry.columns["server_id"] = normalize_remote_name(
+        (written.rpartition("/")[2] if is_registry else written) or "server"
+    )
     return _of_registry(entry, described) if is_registry else _of_client(entry, described)
 
 
 def _of_client(entry: Entry, described: dict[str, Any]) -> Entry:
     entry.notes += [f"{key} is not taken over" for key in _NOT_TAKEN if described.get(key)]
-    if described.get("command"):
-        return _stdio(entry, described)
-    url = next((described[key] for key in ("url", "serverUrl", "httpUrl") if described.get(key)), None)
+    command = described.get("command")
+    inner = command if isinstance(command, dict) else {}  # as Zed wrote it once
+    environment = next(
+        (
+            each
+            for each in (described.get("env"), described.get("environment"), inner.get("env"))
+            if isinstance(each, dict)
+        ),
+        {},
+    )
+    if command:
+        first = inner.get("path") if inner else command
+        arguments = inner.get("args") if inner else described.get("args")
+        argv = [*(first if isinstance(first, list) else [first]), *(arguments if isinstance(arguments, list) else [])]
+        return entries.program(entry, [str(part) for part in argv if part is not None], environment)
+    url = next((described[key] for key in ("httpUrl", "url", "serverUrl") if described.get(key)), None)
     kind = described.get("type") or described.get("transport") or ""
-    return _remote(entry, url, kind, described.get("headers"))
+    return entries.remote(entry, url, kind, described.get("headers"), environment)
 
 
 def _of_registry(entry: Entry, described: dict[str, Any]) -> Entry:
     remotes = described.get("remotes")
     usable = [each for each in remotes if isinstance(each, dict)] if isinstance(remotes, list) else []
-    remote = next((each for each in usable if _kind(each) in _HTTP_KINDS), usable[0] if usable else None)
+    remote = next((each for each in usable if _kind(each) in HTTP_KINDS), usable[0] if usable else None)
     if remote is None:
-        return _stdio(entry, {})
+        return entries.program(entry, (), {})
     if described.get("packages"):
         entry.notes.append("its packages are not taken over: they would run beside the workers")
     headers = {str(each["name"]): str(each.get("value") or "${value}") for each in _needed(entry, remote)}
-    return _remote(entry, remote.get("url"), _kind(remote), headers)
+    return entries.remote(entry, remote.get("url"), _kind(remote), headers)
 
 
 def _needed(entry: Entry, remote: dict[str, Any]) -> list[dict[str, Any]]:
@@ -162,55 +166,3 @@ def _needed(entry: Entry, remote: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _kind(remote: dict[str, Any]) -> str:
     return str(remote.get("type") or remote.get("transport_type") or "")
-
-
-def _stdio(entry: Entry, described: dict[str, Any]) -> Entry:
-    """Keep the command line for operators to compare; never its environment's values."""
-    arguments = described.get("args")
-    listed = arguments if isinstance(arguments, list) else []
-    entry.argv = tuple(str(part) for part in (described.get("command"), *listed) if part is not None)[:64]
-    environment = described.get("env")
-    if isinstance(environment, dict) and environment:
-        entry.notes.append(f"variables that it wants: {', '.join(str(name)[:64] for name in list(environment)[:20])}")
-    entry.columns |= {"transport": "stdio", "endpoint": entry.server_id}
-    return entry.refuse(
-        "entry.stdio",
-        "A stdio server is a program beside the workers: operators define it in TOOLSYS_STDIO_SERVERS.",
-    )
-
-
-def _remote(entry: Entry, url: Any, kind: Any, headers: Any) -> Entry:
-    if str(kind) not in _HTTP_KINDS:
-        return entry.refuse("entry.transport", "Only Streamable HTTP is spoken; this entry asks for another transport.")
-    if not isinstance(url, str) or not url:
-        return entry.refuse("entry.url", "There is no URL in it.")
-    if re.search(r"\{[^}]*\}", url):
-        return entry.refuse("entry.url", "The URL has a placeholder in it: fill it in, and import the file again.")
-    entry.columns |= {"transport": "http", "endpoint": url, "auth_scheme": "none"}
-    if headers is not None and not isinstance(headers, dict):
-        return entry.refuse("entry.headers", "Its headers are no JSON object.")
-    return _login(entry, {str(name): value for name, value in (headers or {}).items()})
-
-
-def _login(entry: Entry, headers: dict[str, Any]) -> Entry:
-    """Make a scheme of the one header that logs in; with more of them nobody can say which is which."""
-    wanted = {name: value for name, value in headers.items() if name.lower() not in _COMMON_HEADERS}
-    if not wanted:
-        return entry
-    if len(wanted) > 1 or not all(isinstance(value, str) for value in wanted.values()):
-        return entry.refuse("entry.headers", "One header can be sent with every request, not several.")
-    name, value = next(iter(wanted.items()))
-    entry.columns["credential_ref"] = f"store:mcp-{entry.server_id}"[:69]
-    if name.lower() == "authorization":
-        scheme, _, secret = value.strip().partition(" ")
-        if scheme.lower() != "bearer" and not _PLACEHOLDER.search(scheme):
-            return entry.refuse("entry.authorization", "Of the Authorization schemes only Bearer is spoken.")
-        entry.columns["auth_scheme"] = "bearer"
-        value = secret
-    else:
-        entry.columns |= {"auth_scheme": "header", "auth_name": name}
-    if value and not _PLACEHOLDER.search(value):
-        entry.secret = value.strip()
-    else:
-        entry.notes.append("its credential is a placeholder: set it before you check the server")
-    return entry

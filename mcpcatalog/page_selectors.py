@@ -67,7 +67,12 @@ class CheckView:
             broken = next((rung for rung in self.rungs if rung["status"] == "failed"), None)
             return "It can be used." if broken is None else f"{broken['title']}: {broken['fix']}"
         if not self.is_going_on:
-            return "No worker has finished it: see that workers run, then check again."
+            reached = next((rung["title"] for rung in reversed(self.rungs) if rung["status"] == "passed"), "")
+            came = f" It came as far as {reached}." if reached else ""
+            return f"No worker has finished it.{came} See that workers run, then check again."
+        at = next((rung["title"] for rung in self.rungs if rung["status"] == "running"), "")
+        if at:
+            return f"A worker is at it: {at}."
         return "A worker is at it." if self.row.started_at else "Waiting for a worker."
 
     @property
@@ -106,6 +111,19 @@ class ServerPage:
     @property
     def is_unclassified(self) -> bool:
         return self.row.classified_at is None
+
+    @property
+    def next_step(self) -> str:
+        """What is to be done before agents are offered its tools; empty where they are."""
+        if not self.config.is_permitted:
+            return "add its host to the reachable hosts."
+        if (self.config.credential_ref or "").startswith("store:") and not self.current_version:
+            return "set its credential below."
+        if self.row.enabled:
+            return ""
+        if self.row.last_discovered_at is None or self.row.consecutive_failures:
+            return "check it, and read what the ladder says."
+        return "enable it: it answers, and agents are not offered its tools yet."
 
 
 def claimed(tool: CatalogTool) -> str:
@@ -170,7 +188,7 @@ def check_view(tenant_id: str, check: UUID) -> CheckView | None:
 
 
 def rungs_to_come(config: ServerConfig) -> list[dict[str, Any]]:
-    """Return the ladder of a check that is going on: a worker writes all of it at the end."""
+    """Return the ladder of a check that no worker has said anything of yet."""
     return [
         {"name": name, "status": "not_tried", "title": checks.TITLES[name], "fact": "to come", "milliseconds": None}
         for name in checks.names_of(config)
@@ -183,8 +201,17 @@ def newest_check(row: McpServer) -> CheckView | None:
 
 
 def _viewed(row: ServerCheck, now: datetime) -> CheckView:
+    is_going_on = checking.is_going_on(row, now)
     rungs = [{**rung, "title": checks.TITLES.get(rung["name"], rung["name"])} for rung in row.rungs]
-    return CheckView(row, checking.is_going_on(row, now), rungs)
+    if not is_going_on and row.finished_at is None:
+        rungs = [{**rung, **_ABANDONED.get(rung["status"], {})} for rung in rungs]
+    return CheckView(row, is_going_on, rungs)
+
+
+# What the last word of a worker says that went away in the middle of a check.
+_ABANDONED: Final = {
+    "running": {"status": "not_tried", "fact": "not finished"}, "not_tried": {"fact": ""},
+}  # fmt: skip
 
 
 def _credential(row: McpServer) -> Credential | None:

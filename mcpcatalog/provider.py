@@ -102,14 +102,14 @@ class Workbench:
         if self.routes is not None:
             self.routes.release(tenant_id, session_id)
 
-    def look(self, config: ServerConfig, version: int | None = None) -> Seen:
+    def look(self, config: ServerConfig, version: int | None, tell: Callable[[Seen], object]) -> Seen:
         """Watch one connection of its own to a server, logging in with this version of its credential.
 
-        None: the one that counts. Raises: TimeoutError.
+        None: the one that counts. `tell` hears in a thread how far it came. Raises: TimeoutError.
         """
         assert self.inspect is not None, "a workbench without an inspector is a test's"
         resolver = self.credentials(config.tenant_id, version)
-        return self.run(checking.inspected(config, self.inspect, resolver), checking.CHECK_SECONDS - 5.0)
+        return self.run(checking.inspected(config, self.inspect, resolver, tell), checking.CHECK_SECONDS - 5.0)
 
     def close(self) -> None:
         """Leave every server and end every child. Call it before the loop stops."""
@@ -148,8 +148,8 @@ def open_workbench(
 
     notes = Notes()
 
-    async def look(config: ServerConfig, resolve: ResolveCredential) -> Seen:
-        return await inspect(config, resolve, policy_for(config), counts)
+    async def look(config: ServerConfig, resolve: ResolveCredential, tell: Callable[[Seen], object]) -> Seen:
+        return await inspect(config, resolve, policy_for(config), counts, tell)
 
     def changed(config: ServerConfig) -> None:
         notes.later(lambda: services.record_list_changed(config, at=datetime.now(UTC)))

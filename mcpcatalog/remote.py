@@ -376,6 +376,10 @@ class ProtocolViolation(RemoteError):
     reason_code = "tool.protocol_error"
 
 
+class CatalogChurning(ProtocolViolation):
+    """A server changed its catalog so often that no further change of it is kept for now."""
+
+
 class UpstreamError(RemoteError):
     """The server answered the request with a JSON-RPC error or an HTTP error of its own."""
 

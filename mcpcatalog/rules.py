@@ -42,8 +42,15 @@ class Rules:
         self, config: ServerConfig, *, is_operator: bool, before: ServerConfig | None = None,
         using: str = DEFAULT_DB_ALIAS,
     ) -> tuple[Problem, ...]:  # fmt: skip
+        origins = allowances.origins(config.tenant_id, using)
+        return self.judged_at(config, origins, is_operator=is_operator, before=before)
+
+    def judged_at(
+        self, config: ServerConfig, origins: Iterable[str], *, is_operator: bool, before: ServerConfig | None = None
+    ) -> tuple[Problem, ...]:  # fmt: skip
+        """Judge as if the tenant's servers may reach these origins."""
         return problems(
-            config, policy=self.policy(allowances.origins(config.tenant_id, using)), stdio_names=self.stdio_names,
+            config, policy=self.policy(origins), stdio_names=self.stdio_names,
             output_ceiling_bytes=self.output_ceiling_bytes, is_operator=is_operator, before=before,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import F
 from django.utils import timezone
 
-from mcpcatalog import prompts
+from mcpcatalog import history, prompts
 from mcpcatalog.differences import differences
 from mcpcatalog.drafts import columns_of
 from mcpcatalog.mapping import Generation, declaration_hash
@@ -72,7 +72,7 @@ def record_discovery(
     """Write one discovery: a generation that is new, what disappeared, the server's health. Return whether it changed.
 
     A discovery of a configuration that was changed meanwhile is recorded under its own fingerprint and so stays stale.
-    Transaction: opens one.
+    Transaction: opens one. Raises: CatalogChurning, with nothing written.
     """
     with tenant_transaction(config.tenant_id):
         server = McpServer.objects.select_for_update().filter(
@@ -80,13 +80,15 @@ def record_discovery(
         ).first()  # fmt: skip
         if server is None:
             return False
+        changed = server.catalog_hash != generation.catalog_hash
+        if changed:
+            history.require_room(config, server.catalog_hash, generation, at)
         _write_generation(config, generation, at)
         _withdraw_missing(config, generation, at)
         skills, refused = prompts.skills_of(config, catalog.prompts or ())
         if catalog.prompts is not None:
             platform.register_skills(tenant_id=config.tenant_id, server_id=config.server_id, declared=skills, at=at)
             generation = replace(generation, rejected=(*generation.rejected, *refused))
-        changed = server.catalog_hash != generation.catalog_hash
         observed = _observed(config, catalog, generation, at)
         if server.negotiated_revision != catalog.revision:
             observed["negotiated_revision"] = catalog.revision

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from mcpcatalog.contracts import MAXIMUM_CONTRACTS
 from mcpcatalog.mapping import declared_here, map_catalog
 from mcpcatalog.remote import AuthScheme, CatalogMode, KeyPlace, ServerConfig, Transport
+from toolsys.domain import redaction
 from toolsys.domain.names import is_valid_server_id
 from toolsys.domain.spec import STRICTEST, Classification, IdempotencyClass
 from toolsys.egress import EgressPolicy, EgressRefused
@@ -40,7 +41,7 @@ RESERVED_HEADERS: Final = frozenset({
     "accept", "accept-encoding", "connection", "content-length", "content-type", "cookie", "host", "last-event-id",
     "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-_SAYS_SECRET: Final = re.compile(r"(?i)(key|token|secret|passw|auth|credential|signature|sig\Z)")
+_SAYS_SECRET: Final = re.compile(r"(?i)(key(?![a-z])|token|secret|passw|auth(?!ors?\Z)|credential|signature|sig\Z)")
 DEPLOYMENT: Final = ("env:", "file:")
 _NAMED: Final = frozenset({AuthScheme.HEADER, AuthScheme.ENV})
 _ON_TRANSPORT: Final = {
@@ -143,7 +144,7 @@ def _destination(field: str, url: str, policy: EgressPolicy) -> Iterator[Problem
 DESTINATIONS: Final = {
     "malformed": "This is not an absolute URL of a host.",
     "userinfo": "A URL with a user or a password in it is not accepted; use a credential.",
-    "not_allowed": "This host is not among those that the organisation's servers may reach.",
+    "not_allowed": "This host is not among those that the organisation's servers may reach: add it to them first.",
     "denied": "The operators of this deployment deny this host.",
     "plain_http": "Plain HTTP is not accepted; use https.",
     "address": "This address is not public.",
@@ -158,7 +159,7 @@ def _credential(server: ServerConfig) -> Iterator[Problem]:
     if server.credential_ref and not REFERENCE.match(server.credential_ref):
         yield Problem("credential_ref", "grammar", "store:NAME; for operators also env:NAME and file:NAME.")
     if server.auth_scheme is not AuthScheme.NONE and not server.credential_ref:
-        yield Problem("credential_ref", "required", f"The scheme {server.auth_scheme} needs a credential reference.")
+        yield Problem("credential_ref", "required", f"The scheme {server.auth_scheme} needs a credential.")
 
 
 def _auth_name(server: ServerConfig) -> Iterator[Problem]:
@@ -203,18 +204,24 @@ def _inline(server: ServerConfig) -> Iterator[Problem]:
 
 
 def holds_secret(url: str) -> bool:
-    """Say whether a URL's query names something that is meant to be secret."""
+    """Say whether a URL's query names what is meant to be secret, or a known kind of key is anywhere in it."""
     try:
         query = urlsplit(url).query
-        return any(_SAYS_SECRET.search(name) for name, _ in parse_qsl(query, keep_blank_values=True))
+        is_named = any(says_secret(name) for name, _ in parse_qsl(query, keep_blank_values=True))
     except ValueError:
         return False
+    return is_named or redaction.holds_secret(url)
+
+
+def says_secret(name: str) -> bool:
+    """Say whether a name is given to what is meant to be secret."""
+    return _SAYS_SECRET.search(name) is not None
 
 
 def _scopes_and_limits(server: ServerConfig) -> Iterator[Problem]:
     prefix = f"mcp.{server.server_id}."
     if any(not scope.startswith(prefix) or scope == prefix for scope in server.required_scopes):
-        yield Problem("required_scopes", "foreign", f"Only scopes that begin with {prefix}.")
+        yield Problem("required_scopes", "foreign", f"Only scopes that begin with {prefix} and go on.")
     elif len(server.required_scopes) > MAXIMUM_SCOPES or any(
         len(scope) > MAXIMUM_SCOPE or not _SCOPE_REST.match(scope.removeprefix(prefix))
         for scope in server.required_scopes

@@ -10,7 +10,9 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -19,6 +21,7 @@ from config import embedded
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+DROP_SECONDS: Final = 60.0
 URLS = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_OPERATOR_URL")
 ENVIRONMENT = {
     "SECRET_KEY": "for-tests-only-" + "0" * 40,
@@ -87,6 +90,23 @@ def _migrated_template() -> str:
     return name
 
 
+def _drop(owner: "psycopg.Connection[Any]", name: str) -> None:
+    """Drop a database that nobody of ours uses.
+
+    The owner may not end an autovacuum worker, which is a superuser's: PostgreSQL ends it for a drop without force, and
+    gives it five seconds to go. Whoever of ours is still connected is ended by the force.
+    """
+    until = time.monotonic() + DROP_SECONDS
+    while True:
+        for force in (" WITH (FORCE)", ""):
+            try:
+                owner.execute(f"DROP DATABASE IF EXISTS {name}{force}")
+                return
+            except (psycopg.errors.ObjectInUse, psycopg.errors.InsufficientPrivilege):
+                if time.monotonic() >= until:
+                    raise
+
+
 def _own_database(template: str) -> None:
     """Clone the migrated database for this process, and take a Valkey database of its own."""
     name = f"toolsys_{WORKER}"
@@ -97,14 +117,6 @@ def _own_database(template: str) -> None:
         os.environ[variable] = _address(variable, name)
     number = 1 if WORKER == "main" else 2 + int(WORKER.removeprefix("gw"))
     os.environ["REDIS_URL"] = f"{os.environ['REDIS_URL'].partition('?')[0]}?db={number}"
-
-
-def _drop(owner: psycopg.Connection, name: str) -> None:
-    """Drop a database whoever is in it: by force what a killed run left, and without it the cluster's own vacuum."""
-    try:
-        owner.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-    except psycopg.errors.InsufficientPrivilege:
-        owner.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
 def _address(variable: str, database: str) -> str:

@@ -7,6 +7,7 @@ Model-callable tools cannot read any of it. Source: DESIGN §10, decision record
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from toolsys.models import Artifact
 from toolsys.ports import CannotKeep, CannotRead, Ids, Probe, Sealer
 from toolsys.tenancy import tenant_transaction
 
+log = logging.getLogger("toolsys.artifacts")
 KIND: Final = "artifact"
 MAXIMUM_PER_ATTEMPT: Final = 256
 TOTAL_FACTOR: Final = 4
@@ -75,6 +77,8 @@ class StoredArtifacts:
         try:
             stored = self.storage.save(key, ContentFile(sealed))
         except OSError as fault:
+            # The call's outcome says only that its output was too large: what is wrong here, nobody else is told.
+            log.error("an artifact could not be stored: %s", fault.strerror)
             raise CannotKeep(f"storage: {fault.strerror}") from None
         self.probe.reached("after_blob", claim.tool_name)
         reference = ArtifactRef(

@@ -187,7 +187,7 @@ def cancel_request(conversation: Conversation, request_id: str, house: Compositi
             )
         ]
     for invocation_id in calls:
-        services.cancel_call(tenant_id=conversation.tenant_id, invocation_id=invocation_id, runtime=house.runtime)
+        services.cancel_call(tenant_id=conversation.tenant_id, invocation_id=invocation_id)
 
 
 def _opened(party: Party, house: Composition) -> tuple[AgentSession, Run]:
@@ -212,7 +212,6 @@ def _only_agent() -> str:
 def _started(tenant_id: str, session_id: UUID, house: Composition) -> Run:
     return services.start_run(
         tenant_id=tenant_id, session_id=session_id, manifest=None, deadline_seconds=RUN_SECONDS, correlation_id="",
-        runtime=house.runtime,
     )  # fmt: skip
 
 

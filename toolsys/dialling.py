@@ -114,13 +114,20 @@ class Mark:
 
 @dataclass(slots=True)
 class Watch:
-    """Notes the parts of a dial, for whoever explains to a person why one does not succeed. Changes nothing."""
+    """Notes the parts of a dial, for whoever explains to a person why one does not succeed. Changes nothing.
+
+    `at` is the part that is tried now; `told` hears of each beginning and end, on the loop, and must not block.
+    """
 
     marks: list[Mark] = field(default_factory=list)
+    told: Callable[[], object] = lambda: None
+    at: str = ""
 
     @contextmanager
     def noting(self, part: str) -> Iterator[Mark]:
         begun, mark = time.monotonic(), Mark(part, 0.0, is_done=False)
+        self.at = part
+        self.told()
         try:
             yield mark
             mark.is_done = True
@@ -130,6 +137,8 @@ class Watch:
         finally:
             mark.seconds = time.monotonic() - begun
             self.marks.append(mark)
+            self.at = ""
+            self.told()
 
     def resolving(self, resolver: Resolver) -> Resolver:
         async def resolve_noted(host: str, port: int) -> list[str]:

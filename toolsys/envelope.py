@@ -23,7 +23,11 @@ _HEADER: Final = 77
 
 
 class CannotOpen(Exception):
-    """The sealed bytes are damaged, belong elsewhere, or their master key is not in the ring."""
+    """The sealed bytes are damaged, or belong elsewhere."""
+
+
+class UnknownKey(CannotOpen):
+    """The master key is not in this process's ring: another process may have it. The text names it by its id."""
 
 
 class Envelope:
@@ -46,10 +50,12 @@ class Envelope:
         ))  # fmt: skip
 
     def open(self, sealed: bytes, *, tenant_id: str, kind: str, row: UUID) -> bytes:
-        """Raises: CannotOpen."""
+        """Raises: CannotOpen; UnknownKey."""
+        if sealed[:1] != _VERSION or len(sealed) < _HEADER:
+            raise CannotOpen("unknown version, or cut")
         found = self._keys.get(sealed[1:5])
-        if sealed[:1] != _VERSION or found is None or len(sealed) < _HEADER:
-            raise CannotOpen("unknown version or key")
+        if found is None:
+            raise UnknownKey(f"MASTER_ENCRYPTION_KEY lacks the key {sealed[1:5].hex()} that sealed this")
         bound = _associated(tenant_id, kind, row, sealed[1:5])
         try:
             data_key = found.decrypt(sealed[5:17], sealed[_WRAPPED], bound)

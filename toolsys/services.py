@@ -14,17 +14,16 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from toolsys import batches, database, dryruns, pipeline, queue, spans, trace, wakeups
+from toolsys import batches, database, dryruns, pipeline, queue, spans, toolsets, trace, wakeups
 from toolsys.bodies import StepBody, opened, sealed
 from toolsys.domain.calls import Disposition, Progress, ProposedCall, StepDraft
 from toolsys.domain.skills import SkillDeclaration, SkillSource
 from toolsys.domain.spec import JsonObject
-from toolsys.domain.states import RunStatus
+from toolsys.domain.states import OPEN_RUNS, RunStatus
 from toolsys.domain.trust import TrustLevel, lowest
 from toolsys.dryruns import Foreseen
-from toolsys.ids import uuid7
-from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep, Skill, ToolSet
-from toolsys.pins import Pin
+from toolsys.envelope import CannotOpen, UnknownKey
+from toolsys.models import Agent, AgentSession, ApiKey, Invocation, Principal, Run, RunStep, Skill
 from toolsys.ports import Runtime, Sealer, ToolProvider
 from toolsys.problems import FieldError, Problem
 from toolsys.registry import Registry
@@ -36,11 +35,6 @@ STALE_RETRIES: Final = 5
 REFRESH_SECONDS: Final = 15.0
 MAXIMUM_RUN_SECONDS: Final = 7 * 24 * 3600
 DEFAULT_RUN_SECONDS: Final = 3600
-# Another session that writes the same set at this moment is waited for.
-INSERT_SET: Final = (
-    "INSERT INTO tool_sets (id, tenant_id, sha256, tools) VALUES (%s, %s, %s, %s::jsonb) "
-    "ON CONFLICT (tenant_id, sha256) DO NOTHING RETURNING id"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +131,7 @@ def advance_step(
         "SELECT * FROM toolsys_step_of(%s, %s, %s)", (tenant_id, step_id, invocation_id)
     )[0]
     step = database.from_json(found)
-    if step is None or body_bytes is None:
+    if step is None:
         return []
     number, run_id, key_id = step["number"], UUID(step["run_id"]), UUID(step["api_key_id"])
     draft = StepDraft(
@@ -146,7 +140,10 @@ def advance_step(
         origin_trust=TrustLevel(step["origin_trust"]), correlation_id=step["correlation_id"],
         parallel_group=UUID(step["parallel_group"]) if step["parallel_group"] else None,
     )  # fmt: skip
-    body = opened(bytes(body_bytes), tenant_id, draft.id, runtime.sealer)
+    try:
+        body = opened(bytes(body_bytes or b""), tenant_id, draft.id, runtime.sealer)
+    except CannotOpen as fault:
+        return _end_unreadable(tenant_id, draft, run_id, key_id, fault, runtime)
     known = {row["index"]: UUID(row["id"]) for row in step["calls"]}
     first = step["call_index"] if step["call_index"] is not None else 0
     calls = [
@@ -162,6 +159,33 @@ def advance_step(
         return _advance_in_group(calls, step, runtime)
     finally:
         wakeups.wake(wakeups.step_key(run_id, number))
+
+
+def _end_unreadable(
+    tenant_id: str, draft: StepDraft, run_id: UUID, api_key_id: UUID, fault: CannotOpen, runtime: Runtime
+) -> list[Disposition]:
+    """End what has begun of a step whose body does not open, and begin nothing more of it.
+
+    Raises: UnknownKey, while the run is open: a process with the key may still go on.
+    """
+    with tenant_transaction(tenant_id):
+        is_open = Run.objects.filter(pk=run_id, status__in=OPEN_RUNS, deadline_at__gt=database.now()).exists()
+        if is_open and isinstance(fault, UnknownKey):
+            raise fault
+        rows = list(Invocation.objects.filter(run_id=run_id, step_number=draft.number, completed_at=None))
+    ended = [
+        _run(ProposedCall(
+            tenant_id=tenant_id, invocation_id=row.id, run_id=run_id, step=draft, call_id=row.call_id,
+            call_index=row.call_index, name=row.tool_name, arguments=None, raw_hash=row.normalized_arguments_hash,
+            argument_trust={}, api_key_id=api_key_id, is_unreadable=True,
+        ), runtime)
+        for row in rows
+    ]  # fmt: skip
+    if all(each.is_settled for each in ended):
+        with tenant_transaction(tenant_id):
+            RunStep.objects.filter(pk=draft.id, completed_at=None).update(completed_at=database.now())
+    wakeups.wake(wakeups.step_key(run_id, draft.number))
+    return ended
 
 
 def _advance_in_group(calls: Sequence[ProposedCall], step: JsonObject, runtime: Runtime) -> list[Disposition]:
@@ -241,27 +265,13 @@ def open_session(
         held = [name for name in held if name not in pin.tools]
         session = AgentSession.objects.create(
             tenant_id=tenant_id, agent=agent, principal=principal, api_key=key, **place,
-            tool_set=_tool_set(tenant_id, pin), tool_schema_sha256=pin.sha256,
+            tool_set=toolsets.of_pin(tenant_id, pin), tool_schema_sha256=pin.sha256,
             withheld_tools=[{"name": name, "reason_code": QUARANTINED} for name in held],
         )  # fmt: skip
         for domain, provider in runtime.providers.items():
             mine = [name for name in held if name.startswith(f"{domain}.")]
             provider.note_pin(tenant_id, session.id, offered, refreshed[domain], mine)
         return session
-
-
-def _tool_set(tenant_id: str, pin: Pin) -> ToolSet:
-    """Return the row that all sessions with this set share; write it where this is the first one.
-
-    It is written with a parameter of the server's: quoting half a megabyte costs more than storing it.
-    Transaction: needs the session's.
-    """
-    known = ToolSet.objects.filter(tenant_id=tenant_id, sha256=pin.sha256).values_list("pk", flat=True)
-    found = known.first()
-    if found is None:
-        database.call(INSERT_SET, (uuid7(), tenant_id, pin.sha256, database.as_json(pin.tools)))
-        found = known.get()
-    return ToolSet(pk=found, tenant_id=tenant_id, sha256=pin.sha256, tools=pin.tools)
 
 
 def refresh_key(domain: str, tenant_id: str) -> str:
@@ -285,7 +295,7 @@ def _refresh(tenant_id: str, provider: ToolProvider, runtime: Runtime) -> frozen
 
 def start_run(
     *, tenant_id: str, session_id: UUID, manifest: Sequence[str] | None, deadline_seconds: float | None,
-    correlation_id: str, runtime: Runtime, call_budget: int | None = None,
+    correlation_id: str, call_budget: int | None = None,
 ) -> Run:  # fmt: skip
     """Begin one task. Raises: Problem (request.not_found, session.closed)."""
     seconds = min(deadline_seconds or DEFAULT_RUN_SECONDS, MAXIMUM_RUN_SECONDS)
@@ -297,7 +307,7 @@ def start_run(
             raise Problem("session.closed")
         return Run.objects.create(
             tenant_id=tenant_id, session=session, manifest=None if manifest is None else list(manifest),
-            deadline_at=runtime.clock.now() + timedelta(seconds=seconds), correlation_id=correlation_id,
+            deadline_at=database.now() + timedelta(seconds=seconds), correlation_id=correlation_id,
             budgets={} if call_budget is None else {"calls": call_budget},
         )  # fmt: skip
 
@@ -319,7 +329,7 @@ def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> 
         run.cancel_requested_at = now if cancel else None
         run.save(update_fields=["status", "ended_at", "cancel_requested_at"])
         if cancel:
-            _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None), now)
+            _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None))
         transaction.on_commit(partial(wakeups.wake, wakeups.RUN_ENDED), robust=True)
         return run
 
@@ -349,7 +359,7 @@ def register_skills(*, tenant_id: str, server_id: str, declared: Sequence[SkillD
             known.filter(offered).exclude(withdrawn_at=None).update(withdrawn_at=None)
 
 
-def cancel_call(*, tenant_id: str, invocation_id: UUID, runtime: Runtime) -> None:
+def cancel_call(*, tenant_id: str, invocation_id: UUID) -> None:
     """Ask for one call to end: what was not sent is not sent any more. A terminal call stays as it is.
 
     Raises: Problem (request.not_found).
@@ -358,12 +368,14 @@ def cancel_call(*, tenant_id: str, invocation_id: UUID, runtime: Runtime) -> Non
         found = Invocation.objects.filter(pk=invocation_id)
         if not found.exists():
             raise Problem("request.not_found")
-        _request_cancel(tenant_id, found.filter(completed_at=None, cancel_requested_at=None), runtime.clock.now())
+        _request_cancel(tenant_id, found.filter(completed_at=None, cancel_requested_at=None))
 
 
-def _request_cancel(tenant_id: str, calls: "QuerySet[Invocation]", now: datetime) -> None:
+def _request_cancel(tenant_id: str, calls: "QuerySet[Invocation]") -> None:
     """Mark and ring: the watermark statement looks at the mark, a worker ends what nobody holds."""
     identifiers = list(calls.select_for_update().values_list("id", flat=True))
+    # The sweeper compares both with the database's clock, and finds the call if the bell is lost.
+    now = database.now()
     Invocation.objects.filter(pk__in=identifiers).update(cancel_requested_at=now, dispatch_after=now)
     bells = [queue.bell_id("call", tenant_id, each, 0) for each in identifiers]
     transaction.on_commit(partial(queue.ring_all, bells), robust=True)

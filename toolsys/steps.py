@@ -61,7 +61,7 @@ def admit(case: Case) -> None:
     """Refuse what its run no longer allows: a problem before the step exists, a terminal row after.
 
     Raises: Problem (run.not_open, run.expired, session.closed);
-    Refused (tool.run_cancelled, tool.run_expired, tool.cancelled, tool.budget_spent).
+    Refused (tool.run_cancelled, tool.run_expired, tool.cancelled, tool.unreadable, tool.budget_spent).
     """
     facts, step = case.facts, case.facts.step
     if facts.run.is_cancelled:
@@ -72,6 +72,8 @@ def admit(case: Case) -> None:
         raise Refused("tool.run_cancelled") if step else Problem("run.not_open")
     if case.row is not None and case.row.cancel_requested_at is not None:
         raise Refused("tool.cancelled")
+    if case.call.is_unreadable:
+        raise Refused("tool.unreadable")
     if step is None and facts.session.is_closed:
         raise Problem("session.closed")
     if case.row is None and facts.run.calls_left == 0:
@@ -243,7 +245,8 @@ def request_approval(case: Case, desk: ApprovalDesk) -> ApprovalTerms | None:
     if case.row is None:
         return desk.terms(decision, case.facts) if is_open else None
     if approval is None:
-        if is_open and case.row.verdict.needs_approval:
+        # Also where the fresh verdict asks for nobody: the recorded one was satisfied by that grant alone.
+        if case.row.verdict.needs_approval and decision.grant is None:
             raise Refused("policy.approval.grant_ended", "the grant that stood in for people stands no more")
         if is_open:
             raise Refused(decision.reason_code, "the fresh verdict asks for an approval that was never given")
@@ -391,9 +394,5 @@ def outcome_status(code: str) -> OutcomeStatus:
 
 
 def _is_withdrawn(case: Case) -> bool:
-    row = case.row
-    return (
-        case.facts.run.is_cancelled
-        or case.facts.run.is_expired
-        or (row is not None and row.cancel_requested_at is not None)
-    )
+    row, run = case.row, case.facts.run
+    return run.is_cancelled or run.is_expired or (row is not None and row.cancel_requested_at is not None)

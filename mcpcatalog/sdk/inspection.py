@@ -5,6 +5,7 @@ It goes through the same pool, transport and policy as calls do, sends no call, 
 """
 
 import time
+from collections.abc import Callable
 
 from mcpcatalog.checks import Seen
 from mcpcatalog.remote import RemoteError, RemoteServer, ResolveCredential, ServerConfig
@@ -16,10 +17,18 @@ SESSION = "check"
 
 
 async def inspect(
-    config: ServerConfig, resolve: ResolveCredential, policy: EgressPolicy, counts: EgressCounts | None = None
+    config: ServerConfig,
+    resolve: ResolveCredential,
+    policy: EgressPolicy,
+    counts: EgressCounts | None = None,
+    tell: Callable[[Seen], object] = lambda _seen: None,
 ) -> Seen:
-    """Connect, list the tools, and leave. Raises nothing of its own; every wait has a deadline."""
+    """Connect, list the tools, and leave. Raises nothing of its own; every wait has a deadline.
+
+    `tell` hears how far it came, on the loop, and must not block.
+    """
     watch, begun = Watch(), time.monotonic()
+    watch.told = lambda: tell(Seen(tuple(watch.marks), at=watch.at))
     pool = ConnectionPool(
         lambda _config: policy, timeouts=Timeouts(request=15.0), limits=PoolLimits(connections=1, processes=1),
         counts=counts, watch=watch,
@@ -28,6 +37,8 @@ async def inspect(
     try:
         connection = await pool.acquire(config, SESSION, resolve)
         seen = Seen((), connected_in_seconds=time.monotonic() - begun, revision=connection.revision)
+        tell(seen.with_marks(tuple(watch.marks)))
+        watch.told = lambda: None
         seen = await _listed(connection, seen)
     except RemoteError as error:
         seen = seen.failed(error)

@@ -50,6 +50,7 @@ class Key(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
     preparations: int = 8
+    preparations_per_tenant: int = 4
     process_starts: int = 2
     connections: int = 256
     processes: int = 32
@@ -79,6 +80,7 @@ class ConnectionPool:
         self._limits = limits or PoolLimits()
         self._preparations = asyncio.Semaphore(self._limits.preparations)
         self._process_starts = asyncio.Semaphore(self._limits.process_starts)
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._open: dict[Key, Connection] = {}
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
         self._dialling: list[Transport] = []
@@ -136,8 +138,9 @@ class ConnectionPool:
         async with AsyncExitStack() as slots:
             slots.callback(self._dialling.remove, config.transport)
             self._dialling.append(config.transport)
-            if config.transport is Transport.STDIO:
-                await slots.enter_async_context(self._process_starts)
+            # Processes are few enough by their own slots; one tenant's stalled remote servers leave slots to others.
+            is_process = config.transport is Transport.STDIO
+            await slots.enter_async_context(self._process_starts if is_process else self._share_of(config.tenant_id))
             await slots.enter_async_context(self._preparations)
             hint = self._revisions.get(key[:3]) or config.negotiated_revision
             login = self._login(config, resolve)
@@ -159,6 +162,13 @@ class ConnectionPool:
         self._revisions.put(key[:3], connection.revision)
         metrics.CONNECTIONS.labels(config.transport).inc()
         return connection
+
+    def _share_of(self, tenant_id: str) -> asyncio.Semaphore:
+        """Return one tenant's part of the preparation slots; it lives while somebody holds it or waits for it."""
+        found = self._shares.get(tenant_id)
+        if found is None:
+            found = self._shares[tenant_id] = asyncio.Semaphore(self._limits.preparations_per_tenant)
+        return found
 
     def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:
         self._opening.pop(key, None)

@@ -73,6 +73,15 @@ def test_the_application_s_roles_are_bound_by_row_level_security() -> None:
     assert memberships == [], "neither can become another role"
 
 
+@gate("wait.bounded")
+@pytest.mark.parametrize("alias", ["default", "operator"])
+def test_the_server_ends_what_would_wait_for_ever(alias: str) -> None:
+    """A process that is frozen inside of a transaction holds its locks: without an end, everybody else's."""
+    for setting in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
+        found = rows(f"SELECT setting::int FROM pg_settings WHERE name = '{setting}'", alias)
+        assert 0 < found[0][0] <= 120_000, setting
+
+
 KEY = "FOREIGN KEY (tenant_id, {}) REFERENCES {}(tenant_id, id)"
 
 
@@ -121,6 +130,17 @@ def test_definer_functions_are_narrow() -> None:
         assert "search_path=pg_catalog, public" in configuration, name
         assert grants, f"{name}: no grants means that PUBLIC may execute it"
         assert not [grant for grant in grants if grant.startswith("=")], f"{name} is open to PUBLIC"
+
+
+@gate("rls.definers")
+def test_definer_functions_name_the_schema_of_every_table() -> None:
+    """A temporary table of the same name would be found first, whatever the path says."""
+    tables = "|".join(sorted(column(f"SELECT relname FROM pg_class WHERE {OURS}")))
+    bodies = rows("SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef")
+    assert len(bodies) > 10
+    bare = re.compile(rf"(?<!public\.)\b({tables})\b")
+    found = {name: bare.findall(re.sub(r"--[^\n]*", "", body)) for name, body in bodies}
+    assert {name: named for name, named in found.items() if named} == {}
 
 
 @gate("rls.definers")

@@ -58,6 +58,7 @@ class StepRow:
     call_count: int
     created_at: datetime
     completed_at: datetime | None = None
+    rung_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -238,10 +239,14 @@ class Tables:
             self.raise_epoch()
         self.is_platform_enabled = on
 
+    def raise_database_epoch(self) -> None:
+        self.database_epoch += 1
+        self.raise_epoch()
+
     # -- the sweeper's question (40_definers.sql)
 
     def sweep(self, grace_seconds: float) -> list[Due]:
-        now, grace = self.clock.now(), timedelta(seconds=grace_seconds)
+        now = self.clock.now()
         found = []
         for row in self.calls.values():
             is_lost = row.status is InvocationStatus.RUNNING and not row.has_live_lease(now)
@@ -255,14 +260,26 @@ class Tables:
                 row.dispatch_after = now + timedelta(seconds=wait)
                 found.append(Due("dispatch", row.id))
         for step in self.steps.values():
-            ended = [row.completed_at for row in self.of_step(step)]
-            settled = all(moment is not None and moment <= now - grace for moment in ended)
-            if step.completed_at is None and step.created_at <= now - grace and settled:
+            if step.completed_at is None and self._lacks_a_call(step, now, grace_seconds):
+                step.rung_at = now
                 found.append(Due("step", step.id))
         return found
+
+    def _lacks_a_call(self, step: StepRow, now: datetime, grace_seconds: float) -> bool:
+        """Every call that it has is over since the grace, and nobody was rung for lately."""
+        ended = [row.completed_at for row in self.of_step(step)]
+        over = [moment for moment in ended if moment is not None]
+        since = max(over, default=step.created_at)
+        if len(over) < len(ended) or since > now - timedelta(seconds=grace_seconds):
+            return False
+        if step.rung_at is None:
+            return True
+        wait = min(60.0, max(grace_seconds / 2, (step.rung_at - since).total_seconds() / 8))
+        return step.rung_at <= now - timedelta(seconds=wait)
 
     def _is_waiting(self, row: CallRow, now: datetime) -> bool:
         if row.status is not InvocationStatus.WAITING_FOR_APPROVAL:
             return row.status is InvocationStatus.AUTHORIZED
         request = self.approvals[row.id]
-        return request.status is not ApprovalStatus.PENDING or request.expires_at <= now
+        is_withdrawn = row.cancel_requested_at is not None
+        return request.status is not ApprovalStatus.PENDING or request.expires_at <= now or is_withdrawn

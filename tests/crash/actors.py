@@ -120,12 +120,10 @@ def _found(order: dict[str, Any]) -> None:
 
 
 def _open_run(order: dict[str, Any]) -> None:
-    from config.wiring import compose_web
     from toolsys import services
 
     run = services.start_run(
         tenant_id=order["tenant"], session_id=order["session"], manifest=None, deadline_seconds=600, correlation_id="",
-        runtime=compose_web().runtime,
     )  # fmt: skip
     _answer(order, {"run": str(run.id)})
 

@@ -10,6 +10,7 @@ from django.db import DataError, OperationalError
 
 from tests.factories import Tenancy, approve, events_of
 from tests.integration.test_recovery import Crash, crashing, pass_lease
+from tests.races.moments import OwnWorker, at
 from tests.scripted import Scripted, failing
 from tests.spec.requirements import gate
 from tests.workers import WorkerRuntime
@@ -256,6 +257,36 @@ def test_a_write_that_cannot_be_recorded_fails_its_run_and_ends_uncertain(
     (ended,) = acme.work(tool.installed_in(worker), held)
     assert (ended.outcome_status, len(tool.sent)) == (OutcomeStatus.UNCERTAIN, 1)
     assert "tool.call.uncertain" in events_of(acme, held)
+
+
+@gate("audit.fail_closed")
+def test_who_has_lost_the_claim_fails_no_run_for_want_of_a_record(acme: Tenancy, worker: Runtime) -> None:
+    """Frozen while it tried to store its result: by now another worker runs the call."""
+    held = approved_write(acme)
+    for _ in range(2):
+        with pytest.raises(Crash):
+            acme.work(crashing(worker, "after_claim"), held)
+        pass_lease(acme, held)
+    mark = "SELECT toolsys_commit_unrecorded(%s, %s, %s)"
+    assert database.call(mark, (acme.id, held.invocation_id, 1)) == [(False,)]
+    with tenant_transaction(acme.id):
+        assert Run.objects.get(pk=acme.run.id).status == "running"
+    assert row_of(acme, held).unrecorded_at is None
+
+
+@gate("lease.kept")
+@pytest.mark.parametrize("moment", ["before_claim", "after_claim"])
+def test_a_lease_is_counted_from_before_it_was_asked_for(acme: Tenancy, worker: Runtime, moment: str) -> None:
+    """A process frozen while its claim is under way may hold a lease that is over by the time it hears of it."""
+    late = Scripted.write(DONE)
+    held = approved_write(acme)
+    with OwnWorker(worker, lease_seconds=30.0, is_beating=False) as frozen:
+
+        def freeze() -> None:
+            frozen.clock.ahead += 31.0
+
+        acme.work(at(late.installed_in(frozen.runtime), moment, freeze), held)
+    assert late.sent == []
 
 
 @gate("recovery.unknown_watermark")

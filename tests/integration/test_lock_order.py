@@ -14,19 +14,20 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from django.utils import timezone
 
+from approvals import policy_services
 from tests.contract.store.cases import WRITE, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.sql_world import SqlWorld
-from tests.factories import approver
+from tests.factories import approver, make_tenancy
 from tests.spec.requirements import gate
 from toolsys.decisions import SeatVote, lock_request, record_decision
 from toolsys.domain.calls import Progress
 from toolsys.domain.seats import Seat
 from toolsys.domain.states import ApprovalStatus
 from toolsys.domain.trust import TrustLevel
-from toolsys.models import ApprovalRequest, Invocation, Run
+from toolsys.models import Agent, ApprovalRequest, Invocation, Membership, PlatformState, Run
 from toolsys.ports import Fence
 from toolsys.tenancy import tenant_transaction
 
@@ -40,6 +41,11 @@ class Beside:
         self._commit = commit
         self.answer: Any = None
         self._thread = threading.Thread(target=self._run)
+
+    def at_once(self) -> Any:
+        """Start it, and return its answer; it may wait for nobody."""
+        self._thread.start()
+        return self.joined()
 
     def until_it_waits(self, *, waiting: int = 1) -> None:
         """Start it, and return once so many connections wait for a lock."""
@@ -151,6 +157,139 @@ def test_a_decision_and_the_end_of_a_held_call_do_not_wait_in_a_circle(world: Sq
         person = approver(world.tenant_id)
         record_decision(request, ApprovalStatus.APPROVED, user=person, votes=[SeatVote(person.pk, Seat.EXPERT)])
     assert beside.joined().is_settled
+
+
+@gate("store.lock_order")
+def test_a_cancellation_and_a_heartbeat_do_not_wait_in_a_circle(world: SqlWorld) -> None:
+    """Each holds several calls, in its own order. What is held by another is renewed at the next beat."""
+    store, claims = world.store(), []
+    for number in (1, 2):
+        call = call_of(world, number=number)
+        intended(store, call)
+        claim = claimed(store, call).claim
+        assert claim is not None
+        claims.append(claim)
+    first, second = (claim.invocation_id for claim in claims)
+    with tenant_transaction(world.tenant_id):
+        lock_run(world)
+        mark(second)
+        assert Beside(lambda: world.renew(claims)).at_once() == {first}
+        mark(first)
+    assert world.renew(claims) == {first, second}
+
+
+@gate("store.lock_order")
+def test_a_wait_for_the_run_counts_as_time_to_use_an_approval(world: SqlWorld) -> None:
+    store, call = world.store(), call_of(world, WRITE)
+    row_id = held(store, call)
+    world.decide(row_id, is_approval=True)
+    case = case_of(store, call, WRITE)
+    beside = Beside(lambda: store.commit_intent(case))
+    with tenant_transaction(world.tenant_id):
+        lock_run(world)
+        beside.until_it_waits()
+        # As if the wait had been a day longer: the row is not the one that is waited for.
+        with connections["operator"].cursor() as cursor:
+            cursor.execute(
+                "UPDATE approval_requests SET consume_by = clock_timestamp() WHERE invocation_id = %s", [row_id]
+            )
+    assert beside.joined().state is Progress.STALE
+
+
+@gate("store.lock_order", "wait.bounded")
+@pytest.mark.parametrize("over", ["lease_expires_at", "operation_deadline"])
+def test_a_fence_that_waited_until_its_claim_was_over_does_not_hold(world: SqlWorld, over: str) -> None:
+    """TS "Failure modes": a stalled guard or watermark lets nothing past. The transaction's own time stood still."""
+    store, call = world.store(), call_of(world, WRITE)
+    intended(store, call, WRITE)
+    claim = claimed(store, call, WRITE).claim
+    assert claim is not None
+    beside = Beside(lambda: store.commit_watermark(claim))
+    with tenant_transaction(world.tenant_id):
+        lock_run(world)
+        beside.until_it_waits()
+        with connections["operator"].cursor() as cursor:
+            cursor.execute(
+                f"UPDATE tool_invocations SET {over} = clock_timestamp() WHERE id = %s", [claim.invocation_id]
+            )
+    assert beside.joined() == Fence(held=False, why="lost")
+    assert world.seen(claim.invocation_id).effect_sent_at is None
+
+
+CHANGES: dict[str, Callable[[SqlWorld], object]] = {
+    "agent": lambda world: in_tenant(world, lambda: Agent.objects.update(is_enabled=False)),
+    "permission": lambda world: policy_services.permit_tools(tenant_id=world.tenant_id, tools="x.*", is_enabled=False),
+    "tenant": lambda world: policy_services.set_tenant_switch(
+        world.tenant_id, is_enabled=False, user=approver_of(world)
+    ),
+    "platform": lambda world: world.switch_platform(on=False),
+    "person": lambda world: deactivate(approver_of(world)),
+}
+
+
+def in_tenant(world: SqlWorld, change: Callable[[], object]) -> None:
+    with tenant_transaction(world.tenant_id):
+        change()
+
+
+def approver_of(world: SqlWorld) -> Any:
+    return approver(world.tenant_id)
+
+
+def deactivate(person: Any) -> None:
+    person.is_active = False
+    person.save(update_fields=["is_active"])
+
+
+@gate("store.lock_order", "policy.switches")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_waits_for_a_watermark_goes_before_the_next_one(world: SqlWorld, change: str) -> None:
+    """Under load one watermark follows the other, and the tenant's row is never free: a switch would wait for ever."""
+    store, claims = world.store(), []
+    for number in (1, 2):
+        call = call_of(world, number=number)
+        intended(store, call)
+        claim = claimed(store, call).claim
+        assert claim is not None
+        claims.append(claim)
+    made = Beside(partial(CHANGES[change], world))
+    later = Beside(lambda: store.commit_watermark(claims[1]))
+    try:
+        with tenant_transaction(world.tenant_id):
+            assert store.commit_watermark(claims[0]).held
+            made.until_it_waits()
+            later.until_it_waits(waiting=2)
+        assert not isinstance(made.joined(), Exception)
+        assert later.joined() == Fence(held=False, why="authz_epoch")
+    finally:
+        world.switch_platform(on=True)
+
+
+def all_tenants_at_once(change: Callable[[], object], lowest: str, highest: str) -> None:
+    """While somebody holds the lowest tenant, who changes several waits for it and holds none after it."""
+    beside = Beside(change)
+    with transaction.atomic(using="operator"), connections["operator"].cursor() as cursor:
+        cursor.execute("SELECT 1 FROM tenants WHERE id = %s FOR NO KEY UPDATE", [lowest])
+        beside.until_it_waits()
+        cursor.execute("SELECT 1 FROM tenants WHERE id = %s FOR NO KEY UPDATE NOWAIT", [highest])
+    assert beside.joined() is None
+
+
+@gate("store.lock_order")
+@pytest.mark.parametrize("change", ["platform", "person"])
+def test_who_changes_several_tenants_locks_them_in_order(database: None, change: str) -> None:
+    """The later one was made first, so that no order of the table itself helps."""
+    highest, lowest = make_tenancy("zulu").id, make_tenancy("abel").id
+    person = approver(highest)
+    with tenant_transaction(lowest):
+        Membership.objects.create(tenant_id=lowest, user=person, role=Seat.EXPERT.role)
+
+    def switch_off() -> None:
+        with transaction.atomic(using="operator"):
+            PlatformState.objects.using("operator").update(is_execution_enabled=False)
+            transaction.set_rollback(True, using="operator")
+
+    all_tenants_at_once(switch_off if change == "platform" else partial(deactivate, person), lowest, highest)
 
 
 @gate("store.lock_order")

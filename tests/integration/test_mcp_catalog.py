@@ -300,7 +300,6 @@ def test_a_call_of_a_real_server_goes_through_the_pipeline(acme: Tenancy, house:
     )  # fmt: skip
     run = platform.start_run(
         tenant_id=acme.id, session_id=session.id, manifest=None, deadline_seconds=600, correlation_id="",
-        runtime=web.runtime,
     )  # fmt: skip
     acme = replace(acme, session=session, run=run, runtime=web.runtime)
     (handed_off,) = acme.propose(("mcp.clock.get_current_time", {"timezone": "Europe/Paris"}))

@@ -14,6 +14,7 @@ import pytest
 from django.utils import timezone
 
 from tests.factories import Tenancy
+from tests.races.moments import pass_lease
 from tests.spec.requirements import gate
 from tests.standins import with_tool
 from toolsys import orphans, sweeper
@@ -141,6 +142,17 @@ def test_whatever_a_lost_attempt_left_is_collected_when_it_is_old(
     place.grow_old()
     assert place.collect() == int(has_bytes)
     assert place.rows() == place.bytes() == set()
+
+
+@gate("artifact.orphans", "artifact.own")
+def test_a_result_adopts_what_its_own_attempt_wrote_and_nothing_of_an_earlier_one(place: Place) -> None:
+    lost = place.lose("in_tool")
+    pass_lease(place.tenancy, lost)
+    place.tenancy.work(with_tool(place.worker(), _writing), lost)
+    with tenant_transaction(place.tenancy.id):
+        kept = Artifact.objects.filter(invocation_id=lost.invocation_id, adopted_at__isnull=False)
+        assert list(kept.values_list("claim_epoch", flat=True)) == [2]
+    assert len(place.rows()) == 2
 
 
 @gate("artifact.orphans")

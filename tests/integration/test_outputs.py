@@ -135,7 +135,7 @@ def test_what_a_tool_may_write_is_bounded(
 
 @gate("output.unkept")
 def test_a_full_disk_fails_the_call_and_leaves_no_row(
-    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = worker.artifacts
     assert isinstance(store, StoredArtifacts)
@@ -149,6 +149,7 @@ def test_a_full_disk_fails_the_call_and_leaves_no_row(
     by_tool = ended(acme, with_tool(worker, image))
     assert (by_tool.outcome_status, by_tool.reason_code) == ("failed", "tool.output_too_large")
     assert adopted(acme, done) == adopted(acme, by_tool) == []
+    assert "an artifact could not be stored: No space left on device" in caplog.text, "who operates this is told why"
 
 
 def test_trust_that_a_tool_lowers_is_the_label_of_its_artifact(acme: Tenancy, worker: Runtime) -> None:

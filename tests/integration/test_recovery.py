@@ -4,14 +4,13 @@ A crash is an exception that nothing catches, raised by the injected probe at a 
 lease is then moved into the past, as time would. Real SIGKILLs are in the demo and in the crash matrix.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.effects import EffectServer
-from tests.factories import Tenancy, approve, events_of, make_tenancy
+from tests.factories import Tenancy, approve, events_of
 from tests.spec.requirements import gate
 from toolsys import database, services
 from toolsys.domain.calls import Disposition, Progress
@@ -33,18 +32,6 @@ class CrashAt:
     def reached(self, point: str, tool_name: str) -> None:
         if point == self.point:
             raise Crash(point)
-
-
-@pytest.fixture
-def effects() -> Iterator[EffectServer]:
-    with EffectServer() as server:
-        yield server
-
-
-@pytest.fixture
-def writer(database: None, effects: EffectServer, worker: Runtime) -> tuple[Tenancy, Runtime]:
-    """A tenant, and a worker whose write tool reaches this test's own effect server."""
-    return make_tenancy("acme"), effects.installed_in(worker)
 
 
 def crashing(runtime: Runtime, point: str) -> Runtime:

@@ -163,7 +163,7 @@ def _restore(house: House) -> None:
         if row.status is InvocationStatus.RUNNING:
             row.status, row.lease_expires_at, row.operation_deadline = InvocationStatus.AUTHORIZED, None, None
             row.dispatch_after = house.clock.now()
-    house.tables.database_epoch += 1
+    house.tables.raise_database_epoch()
 
 
 def _unstored(house: House) -> None:

@@ -8,14 +8,22 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from config.databases import POOL_MAXIMUM
+from config.supervisor import stop_signals
+
+if TYPE_CHECKING:
+    from tests.races.ground import Ground
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 FOLDER: Final = ROOT / ".data" / "soak"
@@ -43,12 +51,12 @@ DISTURBANCES: Final = (
 class Scene:
     """Web, workers and scheduler on a ground of their own. Everything here belongs to the main thread."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, ground: "Ground", seed: int) -> None:
         from tests.bench.calls import free_port
-        from tests.races.ground import Ground, until
+        from tests.races.ground import until
 
         self.random = random.Random(seed)
-        self.ground = Ground(LEASE_SECONDS, SWEEP_SECONDS, folder=FOLDER)
+        self.ground = ground
         self.port = free_port()
         self.disturbances: Counter[str] = Counter()
         argv = (
@@ -175,6 +183,26 @@ def faults(summary: dict[str, Any]) -> list[str]:
     return found + ([f"sessions_of_one_process: {pool}"] if pool > POOL_MAXIMUM else [])
 
 
+@contextmanager
+def on_ground() -> Iterator["Ground"]:
+    """Have servers of its own, and end every process on them, however this one is told to stop."""
+    from tests.races.ground import Ground
+
+    for number in stop_signals():
+        signal.signal(number, _interrupt)
+    ground = Ground(LEASE_SECONDS, SWEEP_SECONDS, folder=FOLDER)
+    try:
+        yield ground
+    finally:
+        for number in stop_signals():
+            signal.signal(number, signal.SIG_IGN)  # a second one must not leave the rest
+        ground.close()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> Never:
+    raise KeyboardInterrupt
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--calls", type=int, default=5_000)
@@ -188,11 +216,8 @@ def main(arguments: list[str]) -> int:
 
     os.environ.setdefault(actor.EFFECTS, os.devnull)
     actor.install()
-    scene = Scene(options.seed)
-    try:
-        summary = play(scene, options.calls)
-    finally:
-        scene.ground.close()
+    with on_ground() as ground:
+        summary = play(Scene(ground, options.seed), options.calls)
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
     summary = {"commit": commit.stdout.strip(), "seed": options.seed, "lease_seconds": LEASE_SECONDS, **summary}
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -208,4 +233,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

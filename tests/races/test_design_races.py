@@ -12,6 +12,7 @@ from typing import Any
 import httpcore2
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.db import connections, transaction
 
 from tests.effects import EffectServer
@@ -292,6 +293,19 @@ def test_an_open_write_of_an_older_database_epoch_counts_as_sent(
 
 
 @gate("race.design")
+@pytest.mark.parametrize("moment", ["before_claim", "after_claim", "before_watermark"])
+def test_a_recovery_fence_behind_a_worker_s_facts_is_seen_at_the_watermark(
+    acme: Tenancy, worker: Runtime, moment: str
+) -> None:
+    """It read its facts from a database that had forgotten a watermark, before anybody had said so."""
+    tool = Scripted.write(DONE)
+    held = approved_write(acme)
+    (ended,) = acme.work(at(tool.installed_in(worker), moment, lambda: call_command("recovery_fence")), held)
+    assert (ended.outcome_status, tool.sent) == (OutcomeStatus.UNCERTAIN, [])
+    assert row_of(acme, held).effect_sent_at is None
+
+
+@gate("race.design")
 @pytest.mark.parametrize("dies_at", ["after_intent", "after_claim", "before_result"])
 def test_who_dies_while_concluding_a_call_of_an_older_epoch_leaves_it_counted_as_sent(
     acme: Tenancy, worker: Runtime, dies_at: str
@@ -330,7 +344,7 @@ def test_an_attempt_that_ends_without_a_result_after_an_earlier_one_was_sent_is_
         assert acme.work(runtime, call)[0].state is Progress.IN_FLIGHT
     assert row_of(acme, call).effect_sent_at is not None
     if then == "cancelled":
-        services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id, runtime=acme.runtime)
+        services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id)
     if then == "switched_off":
         of_tenant(acme, is_enabled=False)
     ended = acme.work_later(runtime, call)
@@ -435,7 +449,7 @@ def test_a_retry_that_is_cancelled_is_not_tried(acme: Tenancy, worker: Runtime, 
     acme.work(runtime, call)
 
     def cancel() -> None:
-        services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id, runtime=acme.runtime)
+        services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id)
 
     if moment == "waiting":
         cancel()
@@ -450,7 +464,7 @@ def test_a_read_whose_retry_is_cancelled_simply_ends(acme: Tenancy, worker: Runt
     tool = Scripted.echo(BUSY)
     (call,) = acme.propose(("demo.echo", {"text": "x"}))
     acme.work(tool.installed_in(worker), call)
-    services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id, runtime=acme.runtime)
+    services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id)
     (ended,) = acme.work(tool.installed_in(worker), call)
     assert (ended.outcome_status, ended.reason_code) == (OutcomeStatus.FAILED, "tool.cancelled")
     assert len(tool.sent) == 1

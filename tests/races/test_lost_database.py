@@ -5,6 +5,7 @@ COMMIT and its answer, at eight commit points, by a relay that keeps the answer 
 """
 
 import signal
+import time
 
 import pytest
 from django.db import DatabaseError, connections
@@ -22,6 +23,8 @@ POINTS = [
 ]  # fmt: skip
 KINDS = ["once", "repeatable"]
 AT_ONCE = 12
+OUTAGE_SECONDS = 17.0
+NOTICED_SECONDS = 8.0
 pytestmark = pytest.mark.long
 
 
@@ -71,6 +74,21 @@ def test_a_cluster_that_stops_and_starts_again_loses_and_doubles_nothing(crew: C
     for call, kind in calls:
         right(crew, call, kind)
     serves(crew)
+
+
+@gate("lost.database")
+def test_whoever_waits_notices_at_once_that_the_database_is_back(crew: Crew) -> None:
+    """A pool that tried ever more seldom would let calls wait for half a minute after a long outage."""
+    tenancy = crew.tenancy()
+    warm = [crew.propose(tenancy, "repeatable", text=str(number)) for number in range(AT_ONCE)]
+    assert {crew.ended(call)["status"] for call in warm} == {"succeeded"}
+    crew.ground.stop_postgres("fast")
+    time.sleep(OUTAGE_SECONDS)
+    crew.ground.start_postgres()
+    back = time.monotonic()
+    calls = [crew.propose(tenancy, "once", text=str(number)) for number in range(AT_ONCE)]
+    assert {crew.ended(call)["status"] for call in calls} == {"succeeded"}
+    assert time.monotonic() - back < NOTICED_SECONDS
 
 
 # -- the commit whose outcome nobody was told

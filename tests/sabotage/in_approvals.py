@@ -73,6 +73,25 @@ APPROVAL_DEFECTS: Final = (
         GRANTS + "test_what_happens_to_a_grant_between_judging_and_intent_is_seen",
     ),
     defect(
+        "grant: outlived by its call", "a loosened rule does not stand in for a grant that ended", "toolsys/steps.py",
+        "if case.row.verdict.needs_approval and decision.grant is None:",
+        "if is_open and case.row.verdict.needs_approval and decision.grant is None:",
+        GRANTS + "test_a_rule_that_was_loosened_meanwhile_does_not_stand_in_for_a_grant_that_ended",
+    ),
+    defect(
+        "grant: not asked under a milder verdict", "a grant that stands still stands in", "approvals/gate.py",
+        "needs = decision.verdict.needs_approval or _was_granted(facts)", "needs = decision.verdict.needs_approval",
+        GRANTS + "test_a_rule_that_was_loosened_meanwhile_does_not_stand_in_for_a_grant_that_ended",
+    ),
+    defect(
+        "permission: withdrawal unseen", "a withdrawn permission stops what has not passed the watermark",
+        "approvals/migrations/0002_policy_rules.py",
+        'RaisesAuthzEpoch("ToolPermission", ["agent_id", "tools", "is_enabled"], on_insert=True)',
+        'RaisesAuthzEpoch("ToolPermission", ["created_at"])',
+        "tests/integration/approvals/test_switch_races.py::"
+        "test_a_permission_that_is_withdrawn_stops_what_has_not_passed_the_watermark",
+    ),
+    defect(
         "grant: for any tool of the name", "a grant is for the very tool it was given for", "approvals/grantmatch.py",
         "return digest == self.tool_digest and all(", "return bool(digest) and all(",
         GRANTS + "test_a_grant_is_for_the_very_tool_and_for_no_less_trusted_room",

@@ -13,6 +13,7 @@ LADDER: Final = "tests/integration/mcp/test_ladder.py::"
 STDIO: Final = "tests/integration/mcp/test_stdio.py::"
 DEPARTURE: Final = "tests/integration/mcp/test_stdio_departure.py::"
 SKILLS: Final = "tests/integration/mcp/test_skill_load.py::"
+PROGRESS: Final = "tests/integration/mcp/test_check_progress.py::"
 LOAD, PROMPT = "toolsys/control/skill_load.py", "mcpcatalog/prompt_skill.py"
 
 MCP_DEFECTS: Final[tuple[Defect, ...]] = (
@@ -158,7 +159,9 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "any skill of the tenant", "a session loads what its agent's globs name", "toolsys/selectors.py",
-        "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n        return None\n    if not offering",
+        "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n", "    if False:\n",
+        "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n        return None\n"
+        "    if not offering",
         "    if not offering",
         SKILLS + "test_who_may_not_use_the_server_is_given_none_of_its_skills",
     ),
@@ -184,5 +187,37 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
             Edit(LOAD, 'update={"structured": said}', 'update={"structured": said, "output_trust": None}'),
         ),
         (SKILLS + "test_a_prompt_is_loaded_as_labelled_and_enveloped_data",),
+    ),
+    defect(
+        "one tenant takes every slot", "stalled servers of one tenant leave preparation slots to the others",
+        SDK + "pool.py", "asyncio.Semaphore(self._limits.preparations_per_tenant)", "asyncio.Semaphore(1_000)",
+        "tests/integration/mcp/test_pool.py::test_stalled_servers_of_one_tenant_leave_slots_to_the_others",
+    ),
+    defect(
+        "churn without bound", "changes of a catalog in a day are bounded", "mcpcatalog/history.py",
+        "if len(hashes) >= CHANGES_A_DAY:", "if False:",
+        "tests/integration/mcp/test_history.py::test_changes_of_a_day_are_bounded_and_what_is_known_stays",
+    ),
+    defect(
+        "bytes of churn without bound", "bytes of a day's catalogs are bounded", "mcpcatalog/history.py",
+        "if kept + _size(generation) > BYTES_A_DAY:", "if False:",
+        "tests/integration/mcp/test_history.py::test_bytes_of_a_day_are_bounded_and_the_next_day_has_room",
+    ),
+    defect(
+        "late word after the end", "what is told late changes nothing of a finished check", "mcpcatalog/checking.py",
+        "rows.filter(finished_at=None).update(rungs=", "rows.update(rungs=",
+        PROGRESS + "test_a_late_word_changes_nothing_of_a_check_that_is_finished",
+    ),
+    defect(
+        "ladder shown at the end", "a check shows each rung as it is passed", "mcpcatalog/checking.py",
+        "        tell(checks.progress(config, seen))\n", "",
+        PROGRESS + "test_a_check_that_waits_for_a_list_shows_what_is_passed_and_what_goes_on",
+        PROGRESS + "test_the_command_prints_a_rung_as_soon_as_it_is_passed",
+    ),
+    defect(
+        "renewal not committed before it is tried", "a killed worker's renewal stays spent", "mcpcatalog/ladder.py",
+        "if await written(lambda: services.begin_reauthentication(server, session_id, at=now)):", "if True:",
+        "tests/integration/mcp/test_login_crashes.py"
+        "::test_a_worker_that_is_killed_while_it_logs_in_anew_leaves_what_the_table_says",
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ ENDS: Final = "tests/model/test_search.py::test_a_call_that_may_not_be_repeated_
 RACES: Final = "tests/model/test_design_races.py::"
 SOURCE: Final = "tests/architecture/test_pipeline_source.py::"
 RECOVERY: Final = "tests/integration/test_recovery.py::"
+ATTEMPTED: Final = "tests/integration/test_attempts.py::"
 CALLS: Final = "tests/integration/test_pipeline.py::"
 
 PIPELINE_DEFECTS: Final = (
@@ -203,6 +204,72 @@ PIPELINE_DEFECTS: Final = (
         "test_an_approval_is_recorded_with_its_vote_and_event_and_the_call_goes_on",
     ),
     defect(
+        "cancelled by the web's clock", "what is compared with the database's clock was written by it",
+        "toolsys/services.py", "    now = database.now()\n    Invocation",
+        "    now = datetime.now().astimezone() + timedelta(hours=1)\n    Invocation",
+        "tests/integration/api/test_cancel.py::test_a_cancelled_call_is_due_by_the_database_s_clock",
+    ),
+    defect(
+        "run timed by the web's clock", "a run's deadline is the database's time", "toolsys/services.py",
+        "deadline_at=database.now() + timedelta(",
+        "deadline_at=datetime.now().astimezone() + timedelta(hours=1) + timedelta(",
+        "tests/integration/api/test_cancel.py::test_a_run_s_deadline_is_the_database_s_time",
+    ),
+    defect(
+        "lock waits without end", "no wait for the database is without an end", "config/databases.py",
+        '"lock_timeout": "30s", ', "",
+        "tests/architecture/test_database.py::test_the_server_ends_what_would_wait_for_ever",
+    ),
+    defect(
+        "preparation has time of its own", "one deadline for preparation and execution", "toolsys/execution.py",
+        "left = claim.claimed_at_boottime + claim.remaining_seconds - self._clock.boottime()",
+        "left = claim.remaining_seconds",
+        "tests/unit/test_deadlines.py::test_what_preparation_took_execution_does_not_have",
+    ),
+    defect(
+        "unstored write passed over", "a write that cannot be recorded fails its run", "toolsys/store.py",
+        "if not case.classification.side_effect.is_write:", "if case.classification is not None:",
+        ATTEMPTED + "test_a_write_that_cannot_be_recorded_fails_its_run_and_ends_uncertain",
+        ATTEMPTED + "test_a_result_that_cannot_be_stored_at_first_is_stored_within_the_lease",
+    ),
+    defect(
+        "Retry-After not honoured", "nobody is asked again earlier than they said", ATTEMPTS,
+        "(claim.attempt_number - 1), asked_seconds or 0.0)", "(claim.attempt_number - 1), 0.0)",
+        ATTEMPTED + "test_the_wait_grows_and_is_never_shorter_than_asked",
+    ),
+    defect(
+        "no proof about the worker", "'did not happen' needs proof that the old worker is dead",
+        "toolsys/resolutions.py", "if resolution is Resolution.NOT_HAPPENED and worker_proof is None:", "if False:",
+        "tests/integration/test_breakers.py::test_that_it_did_not_happen_needs_a_proof_about_the_worker",
+    ),
+    defect(
+        "unknown watermark believed", "a watermark of unknown commit is read back before sending", "toolsys/store.py",
+        "            database.discard_connection()\n            answer = self._call(\"watermark\", claim.tool_name, "
+        "statement, parameters)\n",
+        '            answer = "held"\n',
+        ATTEMPTED + "test_a_watermark_whose_commit_is_unknown_is_read_back_or_nothing_is_sent",
+    ),
+    defect(
+        "renewal counted from its answer", "a lease is counted from before it was asked for", "toolsys/leases.py",
+        "each.renewed(before)", "each.renewed(self._clock.boottime())",
+        "tests/unit/test_leases.py::test_a_renewal_counts_from_before_it_was_asked_for",
+    ),
+    defect(
+        "claim counted from its answer", "a lease is counted from before it was asked for", "toolsys/store.py",
+        "return self._claim(case, row, answer, before)", "return self._claim(case, row, answer, self.clock.boottime())",
+        ATTEMPTED + "test_a_lease_is_counted_from_before_it_was_asked_for",
+    ),
+    defect(
+        "origin trust told anew", "origin trust is fixed when the step row is written", PORTS,
+        "        if self.facts.step is not None:\n            return self.facts.step.origin_trust\n", "",
+        "tests/contract/store/test_settlement.py::test_a_step_keeps_the_trust_that_it_was_written_with",
+    ),
+    defect(
+        "writes join a group", "a step runs in parallel only if every call of it may", "toolsys/batches.py",
+        "        and not spec.side_effect.is_write\n", "",
+        "tests/unit/test_deadlines.py::test_each_condition_of_a_group_stands_alone",
+    ),
+    defect(
         "lease kept by a dead keeper", "a process trusts only the lease that it renewed itself", "toolsys/leases.py",
         "Held(claim, claim.claimed_at_boottime + claim.lease_seconds)", 'Held(claim, float("inf"))',
         RACES + "test_a_process_frozen_after_the_watermark_does_not_send_late",
@@ -228,5 +295,16 @@ PIPELINE_DEFECTS: Final = (
         "transaction over two connections", "a transaction is never carried on over another connection",
         "toolsys/postgres/base.py", "not self.in_atomic_block and is_ended", "is_ended",
         "tests/races/test_dead_connections.py::test_a_transaction_does_not_go_on_over_another_connection",
+    ),
+    defect(
+        "unreadable call kept", "a call whose stored body does not open ends", "toolsys/steps.py",
+        'raise Refused("tool.unreadable")', "pass",
+        "tests/integration/test_unreadable.py::test_a_call_whose_body_was_changed_ends_unsent",
+    ),
+    defect(
+        "lost for want of a key", "what another process has the key of is left to it", "toolsys/services.py",
+        "if is_open and isinstance(fault, UnknownKey):", "if not is_open and isinstance(fault, UnknownKey):",
+        "tests/integration/test_unreadable.py::test_a_worker_with_another_key_performs_nothing",
+        "tests/integration/test_unreadable.py::test_what_nobody_has_the_key_of_ends_with_its_run",
     ),
 )  # fmt: skip

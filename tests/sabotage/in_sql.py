@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.sabotage.defect import Defect, defect
+from tests.sabotage.defect import Defect, Edit, defect
 
 COMMITS, SWEEP = "toolsys/sql/30_commits.sql", "toolsys/sql/40_definers.sql"
 PROPOSAL: Final = "tests/contract/store/test_proposal.py::"
@@ -11,6 +11,7 @@ CLAIM: Final = "tests/contract/store/test_claim.py::"
 WATERMARK: Final = "tests/contract/store/test_watermark.py::"
 SETTLEMENT: Final = "tests/contract/store/test_settlement.py::"
 SWEPT: Final = "tests/contract/store/test_sweep.py::"
+DESIGN: Final = "tests/races/test_design_races.py::"
 LOCKS: Final = "tests/integration/test_lock_order.py::"
 
 
@@ -40,7 +41,7 @@ SQL_DEFECTS: Final = (
     ),
     _commit(
         "late approval consumed", "an approval is used in its time",
-        "      AND consume_by > v_now AND toolsys", "      AND toolsys",
+        "      AND consume_by > clock_timestamp() AND toolsys", "      AND toolsys",
         APPROVED + "test_an_approval_past_its_time_of_use_is_not_consumed",
     ),
     _commit(
@@ -114,6 +115,43 @@ SQL_DEFECTS: Final = (
         WATERMARK + "test_no_lease_is_renewed_past_the_operation_deadline",
     ),
     _commit(
+        "heartbeat waits for a row", "a heartbeat waits for nobody", " OF i SKIP LOCKED) AS free", " OF i) AS free",
+        LOCKS + "test_a_cancellation_and_a_heartbeat_do_not_wait_in_a_circle",
+    ),
+    _commit(
+        "approval's clock stands while it waits", "a wait for a lock counts as time to use an approval",
+        "AND consume_by > clock_timestamp() AND toolsys", "AND consume_by > v_now AND toolsys",
+        LOCKS + "test_a_wait_for_the_run_counts_as_time_to_use_an_approval",
+    ),
+    defect(
+        "switch locks tenants as they come", "who changes several tenants locks them in order",
+        "toolsys/sql/10_guards.sql", "    PERFORM 1 FROM tenants ORDER BY id FOR NO KEY UPDATE;\n", "",
+        LOCKS + "test_who_changes_several_tenants_locks_them_in_order",
+    ),
+    defect(
+        "switch starved by watermarks", "a change that waits goes before the next watermark", COMMITS,
+        "    PERFORM toolsys_wait_for_changes(p_tenant);\n", "",
+        LOCKS + "test_a_change_that_waits_for_a_watermark_goes_before_the_next_one",
+    ),
+    defect(
+        "change waits unannounced", "a change that waits goes before the next watermark", "toolsys/sql/10_guards.sql",
+        "        PERFORM pg_advisory_xact_lock(1952542305, hashtext(p_tenant));\n", "",
+        LOCKS + "test_a_change_that_waits_for_a_watermark_goes_before_the_next_one",
+    ),
+    defect(
+        "person's tenants as they come", "who changes several tenants locks them in order",
+        "toolsys/sql/45_people.sql",
+        "WHERE m.user_id = NEW.id ORDER BY 1)", "WHERE m.user_id = NEW.id ORDER BY 1 DESC)",
+        LOCKS + "test_who_changes_several_tenants_locks_them_in_order",
+    ),
+    defect(
+        "recovery fence unseen by who is at work", "a raised database epoch sends every claim back to step 6",
+        "toolsys/migrations/0026_locks_in_order.py", "BOTH = TRIGGER.format(columns=\", database_epoch\", condition=",
+        "BOTH = TRIGGER.format(columns=\"\", condition=",
+        WATERMARK + "test_a_raised_database_epoch_does_not_hold",
+        DESIGN + "test_a_recovery_fence_behind_a_worker_s_facts_is_seen_at_the_watermark",
+    ),
+    _commit(
         "passed lease renewed", "only a live lease is renewed",
         "      AND i.lease_expires_at > clock_timestamp() AND i.operation_deadline", "      AND i.operation_deadline",
         WATERMARK + "test_a_passed_lease_is_not_renewed",
@@ -181,10 +219,118 @@ SQL_DEFECTS: Final = (
         "attempt_number = p_attempt, ", "",
         WATERMARK + "test_a_release_counts_the_attempt_that_comes_next",
     ),
+    _commit(
+        "fence's clock stands while it waits", "a wait of the fence counts as time passed",
+        "      AND lease_expires_at > clock_timestamp() AND operation_deadline > clock_timestamp();",
+        "      AND lease_expires_at > now() AND operation_deadline > now();",
+        LOCKS + "test_a_fence_that_waited_until_its_claim_was_over_does_not_hold",
+    ),
+    _commit(
+        "fence past the deadline", "the fence does not hold past the operation's deadline",
+        " AND operation_deadline > clock_timestamp();\n    RETURN CASE", ";\n    RETURN CASE",
+        "tests/integration/test_attempts.py::test_the_fence_does_not_hold_past_the_deadline_although_the_lease_does",
+    ),
+    _commit(
+        "successor's lease renewed", "a lost claim renews nothing", "WHERE i.claim_epoch = held.epoch AND", "WHERE",
+        WATERMARK + "test_a_lost_claim_renews_nothing_of_its_successor",
+    ),
+    _commit(
+        "lost claim released", "only the present claim gives its call back",
+        "AND id = p_id AND claim_epoch = p_epoch AND status = 'running';\n    RETURN FOUND;",
+        "AND id = p_id AND status = 'running';\n    RETURN FOUND;",
+        WATERMARK + "test_only_the_present_claim_of_a_running_call_is_released",
+    ),
+    _commit(
+        "lost claim fails its run", "only the present claim fails its run for want of a record",
+        "AND claim_epoch = p_epoch AND status = 'running'\n    RETURNING run_id",
+        "AND status = 'running'\n    RETURNING run_id",
+        "tests/integration/test_attempts.py::test_who_has_lost_the_claim_fails_no_run_for_want_of_a_record",
+    ),
+    _commit(
+        "artifacts of another attempt", "a result adopts what its own attempt wrote",
+        "AND invocation_id = v.id\n            AND claim_epoch = v.claim_epoch;", "AND invocation_id = v.id;",
+        "tests/integration/test_orphans.py::"
+        "test_a_result_adopts_what_its_own_attempt_wrote_and_nothing_of_an_earlier_one",
+    ),
+    _commit(
+        "retry begun early", "a further attempt waits as long as it was asked to",
+        "      AND (i.not_before IS NULL OR i.not_before <= clock_timestamp())\n", "",
+        "tests/integration/test_attempts.py::test_ringing_again_and_again_does_not_shorten_the_wait",
+    ),
+    _commit(
+        "no cap per group", "so many calls of a group run at a time", "OR p_group_cap > (SELECT", "OR 9999 > (SELECT",
+        "tests/contract/store/test_groups.py::test_a_group_runs_as_many_as_its_cap_and_a_result_frees_a_place",
+    ),
+    _commit(
+        "suspended call claimed", "a suspended call is nobody's to claim",
+        "      AND i.suspended_kind IS NULL AND i.cancel", "      AND i.cancel",
+        CLAIM + "test_a_suspended_row_is_not_claimed",
+    ),
+    _commit(
+        "cancelled call claimed", "a cancelled call is not claimed",
+        " AND i.cancel_requested_at IS NULL\n      AND (i.status", "\n      AND (i.status",
+        CLAIM + "test_a_cancelled_call_is_settled_by_who_would_have_claimed_it",
+    ),
+    _commit(
+        "operation outlives its run", "the execution deadline lies within the run's",
+        "least(p_deadline, clock_timestamp() + make_interval(secs => i.timeout_seconds))",
+        "clock_timestamp() + make_interval(secs => i.timeout_seconds)",
+        CLAIM + "test_the_operation_ends_no_later_than_its_run",
+    ),
+    _commit(
+        "hold outlives its run", "holds are bounded by the run's deadline",
+        "'expires_at', least(v_run.deadline_at,", "'expires_at', greatest(v_run.deadline_at,",
+        PROPOSAL + "test_a_request_expires_no_later_than_its_run",
+    ),
+    defect(
+        "any finding lifts the breaker", "only what is known not to have happened alarms no more",
+        "toolsys/sql/20_facts.sql", "AND u.invocation_id = n.id AND u.resolution = 'not_happened')",
+        "AND u.invocation_id = n.id)",
+        "tests/contract/store/test_repetition.py::"
+        "test_an_uncertain_call_stays_so_and_alarms_until_it_is_known_not_to_have_happened",
+    ),
+    defect(
+        "step closed early", "a step ends when every call of it has a terminal row", "toolsys/sql/10_guards.sql",
+        "AND completed_at IS NULL AND v.call_count = (", "AND completed_at IS NULL AND v.call_count >= (",
+        PROPOSAL + "test_a_step_is_closed_by_its_last_call_only",
+    ),
+    defect(
+        "expired holds not swept", "a request that nobody decided in time is found", SWEEP,
+        "a.status <> 'pending' OR a.expires_at <= clock_timestamp()", "a.status <> 'pending'",
+        SWEPT + "test_a_held_call_is_named_once_its_request_has_expired",
+    ),
+    defect(
+        "cancelled holds not swept", "a held call of a cancelled run is found", SWEEP,
+        "\n                OR i.cancel_requested_at IS NOT NULL)))", ")))",
+        SWEPT + "test_a_held_call_whose_run_is_cancelled_is_named",
+    ),
+    defect(
+        "table of any schema", "a definer function names the schema of every table", SWEEP,
+        "SELECT s.id FROM public.run_steps s", "SELECT s.id FROM run_steps s",
+        "tests/architecture/test_database.py::test_definer_functions_name_the_schema_of_every_table",
+    ),
     defect(
         "lost steps not swept", "a step whose next call was never written is found", SWEEP,
-        "WHERE s.completed_at IS NULL AND s.created_at", "WHERE false AND s.created_at",
+        "WHERE s.completed_at IS NULL AND c.open", "WHERE false AND c.open",
         SWEPT + "test_a_step_whose_next_call_was_never_written_is_named",
+    ),
+    defect(
+        "steps rung without end", "a step that nobody goes on with is named less and less often", SWEEP,
+        "AND (s.rung_at IS NULL OR s.rung_at", "AND (true OR s.rung_at",
+        SWEPT + "test_a_step_that_nobody_goes_on_with_is_named_less_and_less_often",
+    ),
+    Defect(
+        "stuck steps hide the others", "what nobody can go on with hides no other",
+        (
+            Edit(SWEEP, "AND (s.rung_at IS NULL OR s.rung_at", "AND (true OR s.rung_at"),
+            Edit(SWEEP, "ORDER BY s.rung_at NULLS FIRST, s.created_at LIMIT", "ORDER BY s.created_at LIMIT"),
+        ),
+        (SWEPT + "test_steps_that_nobody_can_go_on_with_hide_no_other",),
+    ),
+    defect(
+        "step's wait goes on", "a step that was gone on with is named at once", SWEEP,
+        "SELECT coalesce(max(i.completed_at), s.created_at) AS since,", "SELECT s.created_at AS since,",
+        SWEPT + "test_a_step_that_was_gone_on_with_is_named_at_once_when_the_next_worker_dies",
     ),
     defect(
         "suspended calls swept", "a suspended call is not rung for", SWEEP,

@@ -3,6 +3,7 @@
 import pytest
 
 from config.databases import database, parse_database_url
+from tests.spec.requirements import gate
 
 
 def test_a_url_with_host_port_and_options() -> None:
@@ -41,6 +42,14 @@ def test_a_wrong_url_is_refused_without_showing_it(url: str, why: str) -> None:
     with pytest.raises(ValueError, match="(?i)" + why) as caught:
         parse_database_url(url)
     assert "secret" not in str(caught.value)
+
+
+@gate("wait.bounded")
+def test_no_wait_for_the_database_is_without_an_end_and_the_url_goes_before() -> None:
+    options = database("postgres://app@/toolsys?host=/run&connect_timeout=3&options=-c%20lock_timeout%3D1s")["OPTIONS"]
+    assert (options["connect_timeout"], options["tcp_user_timeout"]) == ("3", "30000")
+    assert options["options"].endswith("-c idle_in_transaction_session_timeout=60s -c lock_timeout=1s")
+    assert "options" not in database("postgres://owner@/toolsys?host=/run", is_bounded=False)["OPTIONS"]
 
 
 def test_a_pool_only_where_asked_for() -> None:

@@ -116,7 +116,7 @@ def update_task(message: Message, party: Party, house: Composition) -> Reply:
 def cancel_task(message: Message, party: Party, house: Composition) -> Reply:
     """Raises: Fault (mcp.task_unknown)."""
     view, _ = _task(message, party, house)
-    services.cancel_call(tenant_id=party.tenant_id, invocation_id=view.id, runtime=house.runtime)
+    services.cancel_call(tenant_id=party.tenant_id, invocation_id=view.id)
     return Reply({})
 
 

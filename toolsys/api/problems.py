@@ -15,6 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions, status
 
 from toolsys.domain.reasons import reason
+from toolsys.envelope import CannotOpen, UnknownKey
 from toolsys.problems import FieldError, Problem
 
 log = logging.getLogger("toolsys.api")
@@ -52,8 +53,11 @@ def code_of(error: Exception, request: HttpRequest) -> str:
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return code
+    if isinstance(error, CannotOpen) and not isinstance(error, UnknownKey):
+        log.error("stored bytes do not open", extra=_logged(request))
+        return "server.unreadable"
     # Only what another try may mend: a statement that the database refuses is a fault of ours.
-    if isinstance(error, OperationalError | InterfaceError | redis.RedisError):
+    if isinstance(error, OperationalError | InterfaceError | redis.RedisError | UnknownKey):
         log.error("a service did not answer", exc_info=error, extra=_logged(request))
         return "server.unavailable"
     log.error("unexpected error", exc_info=error, extra=_logged(request))

@@ -110,7 +110,7 @@ class CancelInvocation(ApiView):
     def post(self, request: Request, invocation_id: UUID) -> HttpResponse:
         """Ask for one call to end. 202 until it has: what was sent already may still succeed or be uncertain."""
         self.no_body()
-        services.cancel_call(tenant_id=self.caller.tenant_id, invocation_id=invocation_id, runtime=self.house.runtime)
+        services.cancel_call(tenant_id=self.caller.tenant_id, invocation_id=invocation_id)
         found = selectors.call(self.caller.tenant_id, invocation_id, self.house.runtime.sealer)
         if found is None:
             raise Problem("request.not_found")

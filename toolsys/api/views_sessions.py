@@ -48,7 +48,7 @@ class SessionRuns(ApiView):
         body = self.body(RunRequest)
         started = services.start_run(
             tenant_id=self.caller.tenant_id, session_id=session_id, manifest=body.manifest,
-            deadline_seconds=body.deadline_seconds, correlation_id=body.correlation_id, runtime=self.house.runtime,
+            deadline_seconds=body.deadline_seconds, correlation_id=body.correlation_id,
             call_budget=body.budgets.calls,
         )  # fmt: skip
         return answer(render.run(started), 201, {"Location": f"/v1/runs/{started.id}"})

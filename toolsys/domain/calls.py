@@ -153,7 +153,8 @@ class Facts:
 class ProposedCall:
     """One call of one step. `raw_hash` is set where the arguments have no canonical form.
 
-    `prefetched` is what the store read together with the step; it serves one entry into the pipeline.
+    `prefetched` is what the store read together with the step; it serves one entry into the pipeline. Of a call that
+    `is_unreadable` only the row is known: what was stored of its arguments cannot be opened.
     """
 
     tenant_id: str
@@ -168,6 +169,7 @@ class ProposedCall:
     argument_trust: dict[str, TrustLevel]
     api_key_id: UUID
     prefetched: JsonObject | None = field(default=None, compare=False, repr=False)
+    is_unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

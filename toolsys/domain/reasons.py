@@ -132,6 +132,8 @@ _ROWS: Final = (
     _outcome("tool.run_cancelled", FAILED, "The run was cancelled.", "TS Control tools"),
     _outcome("tool.cancelled", FAILED, "The call was cancelled.", "DESIGN §4"),
     _outcome("tool.run_expired", FAILED, "The run ended before this call could start.", "DESIGN §3"),
+    _outcome("tool.unreadable", FAILED, "What was stored of this call cannot be read any more.", "DESIGN §3",
+             fix=OPERATOR),
     _outcome("tool.claims_spent", FAILED, "The call could not be completed after several attempts.", "DESIGN §4",
              retryable=True, fix=LATER),
     _outcome("tool.loop_detected", FAILED, "Stopped. The same call was repeated without new evidence.", "TS breakers"),
@@ -215,6 +217,7 @@ _ROWS: Final = (
              fix=LATER),
     _problem("server.internal", 500, "Something went wrong here. The request id helps support.", "notes api",
              fix=OPERATOR),
+    _problem("server.unreadable", 500, "What was stored of this cannot be read any more.", "DESIGN §8", fix=OPERATOR),
     _problem("server.unavailable", 503, "The service is not ready.", "notes api", retryable=True, fix=LATER),
 )  # fmt: skip
 

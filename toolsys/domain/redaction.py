@@ -35,6 +35,11 @@ _EMAIL: Final = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b
 _DIGITS: Final = re.compile(r"(?<![\w.])\+?\(?\d(?:[ ().-]{0,2}\d){8,18}(?![\w])")
 
 
+def holds_secret(text: str) -> bool:
+    """Say whether a known kind of key, or a URL's password, is in a text."""
+    return _SECRET_TEXT.search(text) is not None
+
+
 def redact(value: Any, *, depth: int = 1) -> Any:
     """Return a copy of a JSON value that is fit for a row or a page."""
     if isinstance(value, str):

@@ -100,7 +100,8 @@ class Run(TenantOwned):
 class RunStep(CallRecord):
     """One model turn and the complete disposition of its calls. Written with the step's first commit.
 
-    `body` is sealed like a payload and purged with it. `completed_at` is set when every call has a terminal row.
+    `body` is sealed like a payload and purged with it. `completed_at` is set when every call has a terminal row;
+    `rung_at` when a sweep last named it because a call of it is missing.
     """
 
     run = tenant_key("toolsys.Run")
@@ -114,6 +115,7 @@ class RunStep(CallRecord):
     correlation_id = models.TextField(blank=True)
     api_key = tenant_key("toolsys.ApiKey")
     completed_at = models.DateTimeField(null=True)
+    rung_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "run_steps"

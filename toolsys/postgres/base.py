@@ -5,14 +5,17 @@ tenant; the literal is safe because tenant ids follow a grammar that has no quot
 """
 
 import re
-from typing import Final
+import time
+from typing import Any, Final
 
 from django.db.backends.postgresql import base
 from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg_pool import PoolTimeout
 
 from toolsys.postgres.liveness import is_ended
 from toolsys.tenancy import current_tenant
 
+WAIT_SECONDS: Final = 10.0
 _TENANT: Final = re.compile(r"^[a-z][a-z0-9_-]{1,62}\Z")
 
 
@@ -26,6 +29,19 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.connection.close()
             self.close()
         super().ensure_connection()
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """Ask the pool until the time is up: each question has it try again to reach a server that was away.
+
+        Raises: psycopg.OperationalError.
+        """
+        until = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return super().get_new_connection(conn_params)
+            except PoolTimeout:
+                if time.monotonic() >= until:
+                    raise
 
     def apply_tenant(self, tenant_id: str | None) -> None:
         with self.wrap_database_errors:

@@ -92,10 +92,35 @@ BEGIN
     END IF;
 END $$;
 
+-- A row that one transaction after the other shares is never free for who would change it: under load a switch would wait
+-- for ever. Who finds the tenant's row taken says so by a lock that keeps its order of arrival, and whoever would share
+-- the row at a watermark stands behind that. Who has the row already says nothing: two who wait hold nothing of each
+-- other's.
+CREATE OR REPLACE FUNCTION toolsys_lock_tenant(p_tenant text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM public.tenants WHERE id = p_tenant FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        PERFORM pg_advisory_xact_lock(1952542305, hashtext(p_tenant));
+        PERFORM 1 FROM public.tenants WHERE id = p_tenant FOR NO KEY UPDATE;
+    END IF;
+END $$;
+
+-- The watermark's side: stand behind every change that waits, of this tenant or of all, and keep no lock of it: the block
+-- is rolled back, and its locks with it, whatever ends it.
+CREATE OR REPLACE FUNCTION toolsys_wait_for_changes(p_tenant text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(1952542305, 0);
+    PERFORM pg_advisory_xact_lock_shared(1952542305, hashtext(p_tenant));
+    RAISE EXCEPTION USING ERRCODE = 'TS000', MESSAGE = 'the locks are given back';
+EXCEPTION
+    WHEN SQLSTATE 'TS000' THEN RETURN;
+END $$;
+
 -- Whatever a verdict depends on raises its tenant's authorization epoch in the same transaction. A trigger, because a
 -- forgotten bump would be a decision on stale facts.
 CREATE OR REPLACE FUNCTION toolsys_raise_authz_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM toolsys_lock_tenant(coalesce(NEW.tenant_id, OLD.tenant_id));
     UPDATE tenants SET authz_epoch = authz_epoch + 1 WHERE id = coalesce(NEW.tenant_id, OLD.tenant_id);
     RETURN NULL;
 END $$;
@@ -109,12 +134,15 @@ END $$;
 
 -- The platform's switch raises every tenant's: it waits for each watermark that has passed its tenant's row and not
 -- committed, so that nothing passes one after the switch has returned. Row-level security shows all tenants to operators
--- only; whoever else could write the platform's row must not believe that the switch was thrown.
+-- only; whoever else could write the platform's row must not believe that the switch was thrown. Who changes several
+-- tenants locks them in the order of their ids, or two of them would wait in a circle.
 CREATE OR REPLACE FUNCTION toolsys_raise_every_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT pg_has_role(current_user, 'toolsys_operator', 'MEMBER') THEN
         RAISE EXCEPTION 'the platform switch is thrown by operators' USING ERRCODE = 'insufficient_privilege';
     END IF;
+    PERFORM pg_advisory_xact_lock(1952542305, 0);
+    PERFORM 1 FROM tenants ORDER BY id FOR NO KEY UPDATE;
     UPDATE tenants SET authz_epoch = authz_epoch + 1;
     RETURN NULL;
 END $$;

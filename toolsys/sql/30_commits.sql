@@ -120,7 +120,7 @@ BEGIN
     END IF;
     UPDATE approval_requests SET status = 'consumed', consumed_at = v_now
     WHERE tenant_id = p_tenant AND invocation_id = v.id AND status = 'approved' AND digest = p->>'digest'
-      AND consume_by > v_now AND toolsys_seats_stand(p_tenant, seats, votes);
+      AND consume_by > clock_timestamp() AND toolsys_seats_stand(p_tenant, seats, votes);
     IF NOT FOUND THEN
         RETURN jsonb_build_object('stale', 'approval');
     END IF;
@@ -206,6 +206,7 @@ RETURNS text LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
+    PERFORM toolsys_wait_for_changes(p_tenant);
     -- FOR SHARE: a switch or a cancellation that has returned is seen.
     PERFORM 1 FROM tenants WHERE id = p_tenant AND authz_epoch = p_authz_epoch FOR SHARE;
     IF NOT FOUND THEN
@@ -232,20 +233,25 @@ BEGIN
 END $$;
 
 -- The heartbeat: renews live leases only, until the operation deadline. What ends at the deadline is recorded after it:
--- a renewal reaches two seconds past it for that, or each timed-out call would meet a sweep of its own lease.
+-- a renewal reaches two seconds past it for that, or each timed-out call would meet a sweep of its own lease. A row that
+-- somebody holds is passed over until the next beat: whoever cancels a run holds many, and would be met in a circle, and
+-- one that is held for long must not cost the others their leases.
 CREATE OR REPLACE FUNCTION toolsys_renew(p_tenant text, p_ids uuid[], p_epochs int[], p_lease float)
 RETURNS SETOF uuid LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
     ASSERT set_config('toolsys.tenant_id', p_tenant, true) = p_tenant;
     RETURN QUERY
-    UPDATE tool_invocations i
-    SET lease_expires_at = greatest(i.lease_expires_at, least(
-        clock_timestamp() + make_interval(secs => p_lease), i.operation_deadline + interval '2 seconds'))
-    FROM unnest(p_ids, p_epochs) AS held(id, epoch)
-    WHERE i.tenant_id = p_tenant AND i.id = held.id AND i.claim_epoch = held.epoch AND i.status = 'running'
-      AND i.lease_expires_at > clock_timestamp() AND i.operation_deadline > clock_timestamp()
-    RETURNING i.id;
+    UPDATE tool_invocations n
+    SET lease_expires_at = greatest(n.lease_expires_at, least(
+        clock_timestamp() + make_interval(secs => p_lease), n.operation_deadline + interval '2 seconds'))
+    FROM (SELECT i.id FROM unnest(p_ids, p_epochs) AS held(id, epoch)
+        JOIN tool_invocations i ON i.tenant_id = p_tenant AND i.id = held.id
+        WHERE i.claim_epoch = held.epoch AND i.status = 'running'
+          AND i.lease_expires_at > clock_timestamp() AND i.operation_deadline > clock_timestamp()
+        FOR NO KEY UPDATE OF i SKIP LOCKED) AS free
+    WHERE n.tenant_id = p_tenant AND n.id = free.id
+    RETURNING n.id;
 END $$;
 
 -- A worker gives back a claim: what it has not sent in this attempt (a lost fence, a drain), or what has failed in a way

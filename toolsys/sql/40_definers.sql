@@ -52,14 +52,22 @@ BEGIN
     FROM due WHERE i.id = due.id
     RETURNING 'dispatch'::text, i.tenant_id, i.id, i.claim_epoch;
 
+    -- A step with a call missing is due since its last call ended. It is named at once, and each time that it is not
+    -- gone on with later and later, as a lost call is: what ends another call of it meanwhile begins the wait anew.
     RETURN QUERY
-    SELECT 'step'::text, s.tenant_id, s.id, 0 FROM public.run_steps s
-    WHERE s.completed_at IS NULL AND s.created_at <= clock_timestamp() - make_interval(secs => p_grace)
-      AND NOT EXISTS (SELECT 1 FROM public.tool_invocations i
-          WHERE i.tenant_id = s.tenant_id AND i.run_id = s.run_id AND i.step_number = s.step_number
-            AND (i.completed_at IS NULL
-                 OR i.completed_at > clock_timestamp() - make_interval(secs => p_grace)))
-    ORDER BY s.created_at LIMIT p_limit;
+    WITH due AS (
+        SELECT s.id FROM public.run_steps s
+        CROSS JOIN LATERAL (
+            SELECT coalesce(max(i.completed_at), s.created_at) AS since, count(*) - count(i.completed_at) AS open
+            FROM public.tool_invocations i
+            WHERE i.tenant_id = s.tenant_id AND i.run_id = s.run_id AND i.step_number = s.step_number) c
+        WHERE s.completed_at IS NULL AND c.open = 0
+          AND c.since <= clock_timestamp() - make_interval(secs => p_grace)
+          AND (s.rung_at IS NULL OR s.rung_at <= clock_timestamp() - make_interval(
+              secs => least(60, greatest(p_grace / 2, extract(epoch FROM s.rung_at - c.since) / 8))))
+        ORDER BY s.rung_at NULLS FIRST, s.created_at LIMIT p_limit FOR UPDATE OF s SKIP LOCKED)
+    UPDATE public.run_steps s SET rung_at = clock_timestamp() FROM due WHERE s.id = due.id
+    RETURNING 'step'::text, s.tenant_id, s.id, 0;
 END $$;
 
 -- When the next lease ends, in seconds; null where nothing runs. A sweep at that moment finds a dead worker's call as

@@ -1,6 +1,7 @@
 """`manage.py mcp_check SERVER`: walks up the ladder of one MCP server and says what to do where it breaks."""
 
 from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.conf import settings
@@ -15,7 +16,7 @@ from toolsys import inert
 from toolsys.execution import LoopThread
 from toolsys.tenancy import OPERATOR_ALIAS
 
-MARKS = {"passed": "✓", "failed": "✗", "not_tried": "·"}
+MARKS = {"passed": "✓", "failed": "✗", "not_tried": "·", "running": "…"}
 
 
 class Command(BaseCommand):
@@ -27,22 +28,40 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         config = _configured(options["server"], options["tenant"])
-        loop = LoopThread()
+        loop, shown = LoopThread(), _Shown(self.stdout.write)
         workbench = wiring.open_mcp(loop)
         try:
             found = checking.walk(
                 config, workbench.look, clock=wiring.SystemClock(),
-                ceiling=settings.TOOLSYS.global_output_ceiling_bytes,
+                ceiling=settings.TOOLSYS.global_output_ceiling_bytes, tell=shown.reached,
             )  # fmt: skip
         finally:
             workbench.close()
             loop.stop()
-        for rung in found.rungs:
-            self.stdout.write(_line(rung))
+        shown.ended(found.rungs)
         broken = found.first_failed
         if broken is not None:
             raise CommandError(f"{broken.title}: {broken.fix} [{broken.reason}]")
         self.stdout.write(f"{config.tenant_id} {config.server_id}: usable")
+
+
+class _Shown:
+    """Prints a rung once it is passed, and at the end those that are left or turned out otherwise."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._passed: set[str] = set()
+
+    def reached(self, rungs: Iterable[Rung]) -> None:
+        for rung in rungs:
+            if rung.status == "passed" and rung.name not in self._passed:
+                self._passed.add(rung.name)
+                self._write(_line(rung))
+
+    def ended(self, rungs: Iterable[Rung]) -> None:
+        for rung in rungs:
+            if rung.status != "passed" or rung.name not in self._passed:
+                self._write(_line(rung))
 
 
 def _configured(server_id: str, tenant_id: str) -> ServerConfig:

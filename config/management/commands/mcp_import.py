@@ -24,7 +24,7 @@ class Command(BaseCommand):
     help = "Import MCP servers from a file: everything arrives disabled and unclassified, secrets are sealed."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help="an mcp.json (mcpServers or servers) or a registry's server.json")
+        parser.add_argument("file", type=Path, help="an mcp.json, opencode.json, Zed's settings or server.json")
         parser.add_argument("--tenant", required=True)
         parser.add_argument("--by", required=True, help="the user name of who answers for it")
         parser.add_argument("--allow-hosts", action="store_true", help="let the tenant's servers reach the hosts in it")

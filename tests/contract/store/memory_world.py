@@ -97,11 +97,16 @@ class MemoryWorld:
     def pass_run_deadline(self) -> None:
         self.tables.runs[self.run_id].deadline_at = self.clock.now() - DAY
 
-    def age_step(self, row_id: UUID) -> None:
-        step = self.tables.calls[row_id].step
-        step.created_at -= DAY
+    def age_step(self, row_id: UUID, seconds: float = 86_400.0) -> None:
+        step, by = self.tables.calls[row_id].step, timedelta(seconds=seconds)
+        step.created_at -= by
         for row in self.tables.of_step(step):
-            row.completed_at = row.completed_at - DAY if row.completed_at else None
+            row.completed_at = row.completed_at - by if row.completed_at else None
+
+    def age_ring(self, row_id: UUID, seconds: float) -> None:
+        step = self.tables.calls[row_id].step
+        assert step.rung_at is not None
+        step.rung_at -= timedelta(seconds=seconds)
 
     def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> None:
         assert self.tables.decide(row_id, is_approval=is_approval, digest=digest)
@@ -139,7 +144,7 @@ class MemoryWorld:
         self.tables.switch_platform(on=on)
 
     def raise_database_epoch(self) -> None:
-        self.tables.database_epoch += 1
+        self.tables.raise_database_epoch()
 
     def renew(self, claims: Collection[Claim]) -> set[UUID]:
         store = self.store()

@@ -103,12 +103,17 @@ class SqlWorld:
         with tenant_transaction(self.tenant_id):
             Run.objects.filter(pk=self.run_id).update(deadline_at=timezone.now() - DAY)
 
-    def age_step(self, row_id: UUID) -> None:
+    def age_step(self, row_id: UUID, seconds: float = 86_400.0) -> None:
+        with tenant_transaction(self.tenant_id):
+            step, by = Invocation.objects.get(pk=row_id).step_id, timedelta(seconds=seconds)
+            RunStep.objects.filter(pk=step).update(created_at=F("created_at") - by)
+            ended = Invocation.objects.filter(step_id=step, completed_at__isnull=False)
+            ended.update(completed_at=F("completed_at") - by)
+
+    def age_ring(self, row_id: UUID, seconds: float) -> None:
         with tenant_transaction(self.tenant_id):
             step = Invocation.objects.get(pk=row_id).step_id
-            RunStep.objects.filter(pk=step).update(created_at=F("created_at") - DAY)
-            ended = Invocation.objects.filter(step_id=step, completed_at__isnull=False)
-            ended.update(completed_at=F("completed_at") - DAY)
+            RunStep.objects.filter(pk=step).update(rung_at=F("rung_at") - timedelta(seconds=seconds))
 
     def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> None:
         with tenant_transaction(self.tenant_id):

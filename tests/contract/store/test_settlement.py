@@ -1,11 +1,14 @@
 """Every ending of a known row: compare-and-set on status and epoch; nothing ends twice."""
 
+from dataclasses import replace
+
 from tests.contract.store.cases import READ, WRITE, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Disposition, Progress, Retry
 from toolsys.domain.states import InvocationStatus, OutcomeStatus
 from toolsys.domain.trust import TrustLevel
+from toolsys.ids import uuid7
 
 
 @gate("store.contract")
@@ -145,6 +148,15 @@ def test_a_step_written_later_is_capped_by_what_the_run_was_told(world: World) -
     facts = store.read_facts(later)
     assert facts.step is not None
     assert facts.step.origin_trust is TrustLevel.EXTERNAL_UNTRUSTED
+
+
+def test_a_step_keeps_the_trust_that_it_was_written_with(world: World) -> None:
+    """What its first call was told changes nothing for its second."""
+    store, call = world.store(), call_of(world, call_count=2)
+    intended(store, call)
+    store.commit_result(concluded(claimed(store, call), trust=TrustLevel.EXTERNAL_UNTRUSTED))
+    second = replace(call, call_id="call_1", call_index=1, invocation_id=uuid7())
+    assert case_of(store, second).origin_trust is TrustLevel.USER
 
 
 def test_what_is_held_can_be_ended_and_the_decision_then_comes_too_late(world: World) -> None:

@@ -57,6 +57,14 @@ def test_a_platform_that_is_switched_off_does_not_hold(world: World, claim: Clai
     assert world.seen(claim.invocation_id).effect_sent_at is None
 
 
+@gate("recovery.fence")
+def test_a_raised_database_epoch_does_not_hold(world: World, claim: Claim) -> None:
+    """What this claim was won on was read in the older one: it goes back to step 6, and counts as sent there."""
+    world.raise_database_epoch()
+    assert world.store().commit_watermark(claim) == Fence(held=False, why="authz_epoch")
+    assert world.seen(claim.invocation_id).effect_sent_at is None
+
+
 def test_a_cancelled_run_does_not_hold(world: World, claim: Claim) -> None:
     world.cancel_run()
     assert world.store().commit_watermark(claim) == Fence(held=False, why="cancelled")

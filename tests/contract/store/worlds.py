@@ -70,8 +70,11 @@ class World(Protocol):
 
     def pass_run_deadline(self) -> None: ...
 
-    def age_step(self, row_id: UUID) -> None:
-        """Let the step and the endings of its calls lie well before the sweeper's grace."""
+    def age_step(self, row_id: UUID, seconds: float = 86_400.0) -> None:
+        """Let the step and the endings of its calls lie so much further back; by default well before any grace."""
+
+    def age_ring(self, row_id: UUID, seconds: float) -> None:
+        """Let the last ring for the step lie so much further back."""
 
     def decide(self, row_id: UUID, *, is_approval: bool, digest: str | None = None) -> None: ...
 

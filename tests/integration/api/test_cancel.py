@@ -9,10 +9,12 @@ from tests.factories import Tenancy, approve
 from tests.integration.api.test_api import Api
 from tests.scripted import Scripted
 from tests.spec.requirements import gate
-from toolsys import queue, services
+from toolsys import database, queue, services
 from toolsys.domain.calls import Disposition
 from toolsys.domain.results import TextPart, ToolResult
+from toolsys.models import Invocation
 from toolsys.ports import Runtime
+from toolsys.tenancy import tenant_transaction
 
 DONE = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"line": "x"})
 
@@ -51,9 +53,7 @@ def test_cancelled_between_claim_and_watermark_nothing_is_sent(api: Api, worker:
     async def prepare(context: object) -> None:
         import asyncio
 
-        await asyncio.to_thread(
-            services.cancel_call, tenant_id=acme.id, invocation_id=held.invocation_id, runtime=acme.runtime
-        )
+        await asyncio.to_thread(services.cancel_call, tenant_id=acme.id, invocation_id=held.invocation_id)
 
     tool.prepare = prepare  # type: ignore[method-assign]
     (ended,) = acme.work(tool.installed_in(worker), held)
@@ -68,6 +68,24 @@ def test_a_call_that_has_ended_stays_as_it_is(api: Api, worker: Runtime) -> None
     answer = cancel(api, call)
     body = json.loads(answer.content)
     assert (answer.status_code, body["outcome"]["reason_code"]) == (200, "tool.succeeded")
+
+
+@gate("clock.database")
+def test_a_cancelled_call_is_due_by_the_database_s_clock(acme: Tenancy) -> None:
+    """The sweeper asks that clock, and so finds the call although its bell is lost."""
+    (call,) = acme.propose(("demo.echo", {"text": "x"}))
+    services.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id)
+    with tenant_transaction(acme.id):
+        row = Invocation.objects.filter(pk=call.invocation_id, dispatch_after__lte=database.now())
+        assert row.filter(cancel_requested_at__lte=database.now()).exists()
+
+
+@gate("clock.database")
+def test_a_run_s_deadline_is_the_database_s_time(acme: Tenancy) -> None:
+    run = services.start_run(
+        tenant_id=acme.id, session_id=acme.session.id, manifest=None, deadline_seconds=60.0, correlation_id=""
+    )
+    assert (run.deadline_at - run.created_at).total_seconds() == pytest.approx(60.0, abs=5.0)
 
 
 @gate("breaker.answer_only")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connections
 
-from approvals import grants, policy_selectors
+from approvals import grants, policy_selectors, policy_services
 from approvals.models import GrantConfirmation
 from tests.effects import EffectServer
 from tests.factories import Tenancy
@@ -17,6 +17,9 @@ from tests.races.moments import at
 from tests.spec.requirements import gate
 from toolsys import database, services
 from toolsys.domain.calls import Disposition, Progress
+from toolsys.domain.spec import SideEffectClass
+from toolsys.domain.states import PolicyVerdict
+from toolsys.domain.trust import TrustLevel
 from toolsys.models import GrantUse, Membership, PolicyDecision, StandingGrant
 from toolsys.ports import Runtime
 from toolsys.problems import Problem
@@ -185,6 +188,28 @@ def test_a_grant_that_ends_before_the_watermark_lets_nothing_out(
     with EffectServer() as effects:
         (ended,) = acme.work(at(effects.installed_in(worker), moment, ends), waiting)
         assert (ended.reason_code, effects.lines()) == ("policy.approval.grant_ended", [])
+
+
+@gate("grants.end")
+@pytest.mark.parametrize("end", ["revoked", "standing"])
+def test_a_rule_that_was_loosened_meanwhile_does_not_stand_in_for_a_grant_that_ended(
+    acme: Tenancy, worker: Runtime, end: str
+) -> None:
+    """The stricter of the recorded and the fresh verdict counts, and people had not been asked but for the grant."""
+    grant = granted(acme)
+    waiting = call(acme, context_trust=(TrustLevel.USER,))
+    policy_services.set_profile(
+        tenant_id=acme.id, name="default", mildest={SideEffectClass.EXTERNAL_WRITE: PolicyVerdict.ALLOW}
+    )
+    policy_services.save_rule(
+        tenant_id=acme.id, user=person(acme, ADMIN), name="mild", verdict="allow", match={"tools": [WRITE]}
+    )
+    if end == "revoked":
+        grants.revoke_grant(tenant_id=acme.id, grant_id=grant.id, user=person(acme, ADMIN))
+    with EffectServer() as effects:
+        (ended,) = acme.work(effects.installed_in(worker), waiting)
+        expected = ("policy.approval.grant_ended", []) if end == "revoked" else ("tool.succeeded", ["x"])
+        assert (ended.reason_code, effects.lines()) == expected
 
 
 @gate("grants.last_use")

@@ -110,7 +110,7 @@ def cancel_run(site: Site) -> None:
 
 
 def cancel(site: Site) -> None:
-    services.cancel_call(tenant_id=site.acme.id, invocation_id=site.desk.held.invocation_id, runtime=site.acme.runtime)
+    services.cancel_call(tenant_id=site.acme.id, invocation_id=site.desk.held.invocation_id)
 
 
 def switch(site: Site) -> None:

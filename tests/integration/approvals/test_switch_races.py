@@ -12,13 +12,13 @@ from django.db import connections, transaction
 from django.db.utils import DatabaseError, OperationalError
 
 from approvals import policy_services
-from approvals.models import KillSwitch, PlatformSwitch
+from approvals.models import KillSwitch, PlatformSwitch, ToolPermission
 from approvals.ruleset import SwitchKind
 from tests.effects import EffectServer
 from tests.factories import Tenancy, approve
 from tests.spec.requirements import gate
 from toolsys import database as sql
-from toolsys.models import PlatformState, Tenant
+from toolsys.models import Agent, PlatformState, Tenant
 from toolsys.ports import Runtime
 from toolsys.store import SqlStore
 from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
@@ -109,9 +109,49 @@ def test_nothing_is_sent_after_the_change_has_returned(acme: Tenancy, worker: Ru
     assert (call.status, call.reason_code, call.effect_sent) == ("denied", code, False)
 
 
+def withdrawn(acme: Tenancy, how: str) -> None:
+    if how == "disabled":
+        policy_services.permit_tools(tenant_id=acme.id, tools=TOOL, is_enabled=False)
+        return
+    with tenant_transaction(acme.id):
+        row = ToolPermission.objects.get(tools=TOOL)
+        if how == "narrowed":
+            ToolPermission.objects.filter(pk=row.pk).update(tools="demo.read_only")
+    if how == "removed":
+        policy_services.remove_permission(tenant_id=acme.id, permission_id=row.pk)
+    if how == "given to another agent":
+        with tenant_transaction(acme.id):
+            other = Agent.objects.create(tenant_id=acme.id, name="another", enabled_tools=["*"])
+            ToolPermission.objects.filter(pk=row.pk).update(agent=other)
+
+
+@gate("policy.switches", "race.design")
+@pytest.mark.parametrize("point", ["after_intent", "after_claim", "before_watermark", "after_watermark"])
+@pytest.mark.parametrize("how", ["disabled", "narrowed", "removed", "given to another agent"])
+def test_a_permission_that_is_withdrawn_stops_what_has_not_passed_the_watermark(
+    acme: Tenancy, worker: Runtime, how: str, point: str
+) -> None:
+    """Both orders: what has passed it goes on, and the next call is refused."""
+    for tools in (TOOL, "demo.echo"):
+        policy_services.permit_tools(tenant_id=acme.id, tools=tools, is_enabled=True)
+    (held,) = acme.propose((TOOL, {"line": "x"}))
+    approve(acme, held)
+    is_late = point == "after_watermark"
+    with EffectServer() as effects:
+        acme.work(effects.installed_in(probed(worker, Between(point, lambda: withdrawn(acme, how)))), held)
+        assert effects.lines() == (["x"] if is_late else [])
+    call = acme.call(held)
+    expected = ("succeeded", "tool.succeeded") if is_late else ("denied", "policy.manifest.not_listed")
+    assert (call.status, call.reason_code, call.effect_sent) == (*expected, is_late)
+    assert acme.propose((TOOL, {"line": "y"}))[0].reason_code == "policy.manifest.not_listed"
+
+
 @gate("policy.switches")
-def test_a_switch_that_comes_after_the_watermark_stops_the_next_call_only(acme: Tenancy, worker: Runtime) -> None:
-    make, code = CHANGES["tool"]
+@pytest.mark.parametrize("change", ["tool", "key", "permission"])
+def test_a_switch_that_comes_after_the_watermark_stops_the_next_call_only(
+    acme: Tenancy, worker: Runtime, change: str
+) -> None:
+    make, code = CHANGES[change]
     (held,) = acme.propose((TOOL, {"line": "x"}))
     approve(acme, held)
     with EffectServer() as effects:
@@ -135,10 +175,11 @@ def limited(change: Callable[[], object], alias: str) -> Callable[[], None]:
 
 
 @gate("policy.switches")
-@pytest.mark.parametrize("switch", ["tool", "tenant", "platform"])
+@pytest.mark.parametrize("switch", ["tool", "permission", "tenant", "platform"])
 def test_a_switch_returns_only_after_every_watermark_that_has_passed_it(acme: Tenancy, switch: str) -> None:
     changes: dict[str, tuple[Callable[[], object], str]] = {
         "tool": (lambda: CHANGES["tool"][0](acme), "default"),
+        "permission": (lambda: CHANGES["permission"][0](acme), "default"),
         "tenant": (lambda: CHANGES["tenant"][0](acme), OPERATOR_ALIAS),
         "platform": (lambda: policy_services.set_platform_switch(is_enabled=False, user=person()), OPERATOR_ALIAS),
     }

@@ -1,5 +1,6 @@
 """A fixed server's tools on its form: declared, refused with what to write instead, or taken from what it lists."""
 
+import html
 import json
 import re
 from typing import Any
@@ -30,12 +31,18 @@ def edited(admin: Person, row: McpServer, tools: Any, mode: str = "fixed") -> An
     return admin.post(at(row, "edit"), **{**GIVEN, "mode": mode, "fixed_tools": text})
 
 
+def declared(page: str) -> str:
+    found = re.search(r'<textarea name="fixed_tools"[^>]*>\s*(.*?)</textarea>', page, re.DOTALL)
+    assert found is not None
+    return html.unescape(found.group(1))
+
+
 @gate("mcp.pages")
 def test_tools_are_declared_on_the_form_and_taken_back(acme: Tenancy, admin: Person) -> None:
     row = added(acme, admin, mode="discovered")
     assert edited(admin, row, [FIND]).status_code == 302
     assert (the(acme).mode, the(acme).fixed_tools) == ("fixed", [FIND])
-    assert "Finds one." in admin.text(at(row, "edit"))
+    assert json.loads(declared(admin.text(at(row, "edit")))) == [FIND], "an edit starts from it"
     assert "fixed: those declared here" in admin.text(at(row))
     assert edited(admin, row, "", mode="discovered").status_code == 302
     assert (the(acme).mode, the(acme).fixed_tools) == ("discovered", [])
@@ -84,10 +91,7 @@ def test_a_form_can_start_from_what_the_server_lists_and_saves_nothing_by_itself
     assert "start from what it lists now" in admin.text(at(row, "edit"))
     page = admin.text(f"{at(row, 'edit')}?declare=1")
     assert the(acme).mode == "discovered"
-    found = re.search(r'<textarea name="fixed_tools"[^>]*>\s*(.*?)</textarea>', page, re.DOTALL)
-    assert found is not None
-    text = found.group(1).replace("&quot;", '"')
-    assert edited(admin, row, text).status_code == 302
+    assert edited(admin, row, declared(page)).status_code == 302
     assert [each["name"] for each in the(acme).fixed_tools] == ["drop", "find"]
 
 

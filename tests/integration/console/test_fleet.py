@@ -6,6 +6,7 @@ import re
 import pytest
 from django.conf import settings
 
+from mcpcatalog import fleet_selectors
 from mcpcatalog.models import McpServer
 from mcpcatalog.remote import RemoteTool
 from tests.factories import Tenancy
@@ -105,3 +106,24 @@ def test_what_moves_is_unclassified_again_and_only_operators_say_otherwise(acme:
     assert of(operator.text(FLEET)) == [acme.id]
     with pytest.raises(Exception, match="classified by operators"), tenant_transaction(acme.id):
         McpServer.objects.update(classified_at=row.created_at)
+
+
+@gate("mcp.classified_by_operators")
+def test_each_server_has_the_tools_of_its_own_newest_catalog_and_pages_lead_to_the_rest(
+    acme: Tenancy, globex: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one server listed before is what another lists now: the hashes are the same, the tools are not."""
+    configured(acme, globex)
+    listed(acme, "find", "drop", "extra")
+    operator = person((acme, Role.OPERATOR), (globex, Role.OPERATOR))
+    operator.post(SWITCH, tenant=acme.id)
+    page = operator.text(FLEET)
+    assert dict(zip(of(page), re.findall(r'<td data-label="Tools">(\d+)</td>', page), strict=True)) == {
+        acme.id: "3", globex.id: "2"
+    }  # fmt: skip
+    monkeypatch.setattr(fleet_selectors, "PAGE", 1)
+    first, second = operator.text(FLEET), operator.text(f"{FLEET}?page=2")
+    assert of(first) + of(second) == sorted([acme.id, globex.id])
+    assert ("page=2" in first, "page=1" in first, "page=1" in second) == (True, False, True)
+    for wrong in ("0", "-1", "x", "99999999"):
+        assert of(operator.text(f"{FLEET}?page={wrong}")) in ([acme.id], [globex.id]), wrong

@@ -55,8 +55,8 @@ def the(tenancy: Tenancy, name: str = "crm") -> McpServer:
         return McpServer.objects.get(server_id=name)
 
 
-def listed(tenancy: Tenancy, *named: str | RemoteTool) -> None:
-    state = selectors.server(tenancy.id, "crm", {})
+def listed(tenancy: Tenancy, *named: str | RemoteTool, server: str = "crm") -> None:
+    state = selectors.server(tenancy.id, server, {})
     assert state is not None
     tools = [
         each if isinstance(each, RemoteTool) else RemoteTool(each, f"does {each}", {"type": "object"}, CLAIMS)
@@ -111,11 +111,16 @@ def test_a_credential_is_rotated_with_two_versions_live_and_taken_back(acme: Ten
     with tenant_transaction(acme.id):
         live = CredentialVersion.objects.filter(retired_at=None).defer("sealed")
         assert sorted(live.values_list("version", flat=True)) == [2, 3]
-    assert admin.post(at(row, "credential"), take_back="3").status_code == 302
+    question = admin.post(at(row, "credential"), take_back="3").content.decode()
+    assert ("cannot be had back" in question, "Version 2 counts from then on" in question) == (True, True)
+    with tenant_transaction(acme.id):
+        assert Credential.objects.get().current_version == 3, "a question erases nothing"
+    assert admin.post(at(row, "credential"), take_back="3", sure="1").status_code == 302
     with tenant_transaction(acme.id):
         assert Credential.objects.get().current_version == 2
     for wrong in ("3", "x", "99"):
-        assert admin.post(at(row, "credential"), take_back=wrong).status_code == 404
+        for sure in ({}, {"sure": "1"}):
+            assert admin.post(at(row, "credential"), take_back=wrong, **sure).status_code == 404
     assert events(acme)[-3:] == ["credential.set", "credential.set", "credential.retired"]
 
 
@@ -258,6 +263,30 @@ def test_programs_and_deployment_secrets_are_operators(
         assert admin.post(at(row, action), secret="x", enabled="1").status_code == 403
     assert operator.post(at(row, "enabled"), enabled="1").status_code == 302
     assert the(acme, "clock").enabled
+
+
+@gate("mcp.pages")
+def test_the_secret_of_a_program_is_set_and_taken_back_by_operators(
+    acme: Tenancy, admin: Person, operator: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = Rules(frozenset({"time"}), 1_048_576, wiring.egress_policy)
+    monkeypatch.setattr("mcpcatalog.admin.rules", lambda: rules)
+    given = {"server_id": "clock", "endpoint": "time", "auth_scheme": "env", "auth_name": "CLOCK_TOKEN",
+             "credential_ref": "store:clock", "mode": "discovered", "fixed_tools": ""}  # fmt: skip
+    assert operator.post(f"{SERVERS}add-program/", **given).status_code == 302
+    row = the(acme, "clock")
+    assert "None is set" in operator.text(at(row))
+    for number in (1, 2):
+        assert operator.post(at(row, "credential"), secret=f"{SECRET}-{number}").status_code == 302
+    page = operator.text(at(row))
+    assert ("Erase version 2" in page, "Test version 1" in page, SECRET in page) == (True, True, False)
+    assert "Erase version" not in admin.text(at(row))
+    for post in ({"secret": "mine"}, {"take_back": "2"}):
+        assert admin.post(at(row, "credential"), **post).status_code == 403
+    assert operator.post(at(row, "credential"), take_back="2", sure="1").status_code == 302
+    with tenant_transaction(acme.id):
+        assert Credential.objects.get(name="clock").current_version == 1
+    assert events(acme)[-3:] == ["credential.set", "credential.set", "credential.retired"]
 
 
 @gate("mcp.pages")

@@ -119,7 +119,6 @@ class House:
         )  # fmt: skip
         run = platform.start_run(
             tenant_id=tenancy.id, session_id=session.id, manifest=None, deadline_seconds=600, correlation_id="",
-            runtime=web.runtime,
         )  # fmt: skip
         return replace(tenancy, session=session, run=run, runtime=web.runtime)
 

@@ -20,7 +20,7 @@ class Peer:
     """`accepted` are the Authorization values that get in; None lets everybody in. `calls` answers tools/call in
     order, the last for ever: ok, 401, drop, notify, echo, echo_error, failed, failed_proven, progress,
     progress_stalled, hang. `tokens` are (status, body) of the token
-    endpoint, likewise.
+    endpoint, likewise; status 0 answers nothing for so many seconds.
     """
 
     accepted: set[str] | None = None
@@ -64,8 +64,10 @@ class Guarded:
         await asyncio.sleep(0.05)
         peer.running -= 1
         status, answer = peer.tokens.pop(0) if len(peer.tokens) > 1 else peer.tokens[0]
+        if not status:
+            await asyncio.sleep(answer)
         reply = Reply(send, None)
-        await reply.start(status, {"content-type": "application/json"})
+        await reply.start(status or 500, {"content-type": "application/json"})
         await reply.end(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
     async def _answer(

@@ -117,7 +117,6 @@ def in_new_session(tenancy: Tenancy) -> Tenancy:
     )  # fmt: skip
     run = platform.start_run(
         tenant_id=tenancy.id, session_id=session.id, manifest=None, deadline_seconds=600, correlation_id="",
-        runtime=house.runtime,
     )  # fmt: skip
     return replace(tenancy, session=session, run=run, runtime=house.runtime, _steps=[0])
 

@@ -37,7 +37,9 @@ BAD: list[tuple[dict[str, Any], tuple[str, str], bool]] = [
     ({"endpoint": "https://evil.example/"}, ("endpoint", "egress_not_allowed"), True),
     ({"endpoint": "http://mcp.example/mcp"}, ("endpoint", "egress_not_allowed"), True),
     ({"endpoint": "https://u:p@mcp.example/"}, ("endpoint", "egress_userinfo"), True),
-    ({"endpoint": "https://mcp.example/?api_key=1"}, ("endpoint", "inline_secret"), True),
+    ({"endpoint": "https://mcp.example/sk-live-4f9a2b7c8d3e"}, ("endpoint", "inline_secret"), True),
+    # A file's key becomes a credential, a form's is refused.
+    ({"endpoint": "https://mcp.example/?api_key=1"}, ("endpoint", "inline_secret"), False),
     ({"endpoint": "https://mcp.example/" + "x" * 2_100}, ("endpoint", "length"), False),
     ({"server_id": "Bad-Name"}, ("server_id", "grammar"), False),
     ({"timeout_seconds": 3_601}, ("timeout_seconds", "range"), False),

@@ -192,6 +192,6 @@ def test_a_cancelled_call_sends_nothing_more(acme: Tenancy, houses: Callable[[],
     house = houses()
     acme = house.offer(acme, fixed(market.at(name, acme.id)))
     (call,) = acme.propose((f"mcp.{name}.docs_search", {"query": "x"}))
-    platform.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id, runtime=acme.runtime)
+    platform.cancel_call(tenant_id=acme.id, invocation_id=call.invocation_id)
     assert ended(acme, house, call) == (OutcomeStatus.FAILED, "tool.cancelled")
     assert offer.sent("tools/call") == []

@@ -1,5 +1,6 @@
 """Importing a file into a tenant: what arrives, what is refused, what is there already, and where secrets are not."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from io import StringIO
@@ -18,17 +19,21 @@ from tests.factories import Tenancy
 from tests.integration.console.people import person
 from tests.spec.requirements import gate
 from toolsys import allowances
+from toolsys.credentials import Credentials
 from toolsys.domain.states import Role
 from toolsys.models import Credential, ToolEvent
 from toolsys.tenancy import tenant_transaction
 
-SECRET = "sk-live-4f9a2b7c8d"
+SECRET = "sk-live-4f9a2b7c8d3e"
 FILE = {
     "mcpServers": {
         "crm": {"url": "https://mcp.example/mcp", "headers": {"Authorization": f"Bearer {SECRET}"}},
         "open": {"url": "https://mcp.example/open", "autoApprove": ["*"]},
         "later": {"url": "https://mcp.example/later", "headers": {"X-Key": "${input:key}"}},
         "keyed": {"url": f"https://mcp.example/mcp?api_key={SECRET}"},
+        "pathed": {"url": f"https://mcp.example/s/{SECRET}/mcp"},
+        "named": {"url": f"https://me:{SECRET}@mcp.example/mcp"},
+        "spaced": {"url": "https://mcp.example/spaced", "headers": {"X-Key": "\u00e9"}},
         "inside": {"url": "https://10.0.0.1/mcp"},
         "elsewhere": {"url": "https://other.example/mcp"},
         "local": {"command": "npx", "args": ["-y", "thing"], "env": {"TOKEN": SECRET}},
@@ -51,7 +56,7 @@ def rows(tenancy: Tenancy) -> dict[str, McpServer]:
 
 
 DATA = json.dumps(FILE).encode()
-WRITTEN = ("crm", "open", "later")
+WRITTEN = ("crm", "open", "later", "keyed")
 
 
 @gate("mcp.import")
@@ -60,7 +65,7 @@ def test_a_plan_writes_nothing_and_says_what_an_import_then_does(acme: Tenancy) 
     planned = importer(acme).plan(DATA)
     assert rows(acme) == {}
     assert states(planned) == dict.fromkeys(WRITTEN, "new") | dict.fromkeys(
-        ("keyed", "inside", "elsewhere", "local"), "refused"
+        ("pathed", "named", "spaced", "inside", "elsewhere", "local"), "refused"
     )
     written = importer(acme).write(DATA)
     assert states(written) == {name: state.replace("new", "written") for name, state in states(planned).items()}
@@ -82,11 +87,11 @@ def test_a_second_import_writes_nothing_and_says_what_is_there(acme: Tenancy) ->
     changed = json.loads(DATA)
     changed["mcpServers"]["open"]["url"] = "https://mcp.example/moved"
     again = {planned.entry.server_id: planned for planned in importer(acme).write(json.dumps(changed).encode())}
-    assert {name: again[name].state for name in WRITTEN} == {"crm": "exists", "open": "differs", "later": "exists"}
+    assert {name: again[name].state for name in WRITTEN} == dict.fromkeys(WRITTEN, "exists") | {"open": "differs"}
     assert again["open"].differing == ("endpoint",)
     assert rows(acme)["open"].endpoint == "https://mcp.example/open"
     with tenant_transaction(acme.id):
-        assert Credential.objects.get().current_version == 1
+        assert set(Credential.objects.values_list("name", "current_version")) == {("mcp-crm", 1), ("mcp-keyed", 1)}
 
 
 @gate("mcp.import")
@@ -104,6 +109,9 @@ def test_a_secret_of_the_file_is_sealed_and_in_no_row_event_or_line(acme: Tenanc
     with tenant_transaction(acme.id):
         kept = [repr(vars(row)) for row in (*McpServer.objects.all(), *ToolEvent.objects.all())]
         assert rows(acme)["crm"].credential_ref == "store:mcp-crm"
+        keyed = rows(acme)["keyed"]
+    assert (keyed.endpoint, keyed.auth_scheme) == ("https://mcp.example/mcp", "bearer")
+    assert [planned.keeps_secret for planned in written if planned.entry.secret] == [True, True, False, False]
     assert SECRET not in "".join(kept)
     assert len(kept) > 5
 
@@ -119,6 +127,36 @@ def test_a_program_is_taken_by_operators_where_the_deployment_defines_its_comman
 
 
 @gate("mcp.import")
+def test_the_secret_variable_of_an_operator_s_program_is_sealed_and_given_to_it(acme: Tenancy) -> None:
+    commands = {"thing": StdioCommand(("npx", "-y", "thing"))}
+    rules = Rules(frozenset(commands), 1_048_576, wiring.egress_policy)
+    entry = {"type": "local", "command": ["npx", "-y", "thing"], "environment": {"CRM_TOKEN": SECRET}}
+    path = {**entry, "environment": {"LD_PRELOAD_TOKEN": SECRET}}
+    data = json.dumps({"mcp": {"local": entry, "path": path}}).encode()
+    (refused, other) = importer(acme, rules=rules, commands=commands).write(data)
+    assert (refused.state, refused.keeps_secret, other.state) == ("refused", False, "refused")
+    (written, other) = importer(acme, rules=rules, commands=commands, is_operator=True).write(data)
+    assert (written.state, written.keeps_secret, other.state) == ("written", True, "refused")
+    row = rows(acme)["local"]
+    assert (row.enabled, row.auth_scheme, row.auth_name, row.credential_ref) == (
+        False, "env", "CRM_TOKEN", "store:mcp-local"
+    )  # fmt: skip
+    sealed = Credentials(acme.runtime.sealer).of(acme.id)
+    assert asyncio.run(sealed.resolve("store:mcp-local")).reveal() == SECRET
+
+
+@gate("mcp.import")
+def test_a_plan_of_many_entries_asks_the_database_no_more_than_one_of_few(
+    acme: Tenancy, django_assert_max_num_queries: Callable[..., Any]
+) -> None:
+    servers = {f"s{number}": {"url": f"https://mcp.example/{number}"} for number in range(100)}
+    with django_assert_max_num_queries(10):
+        found = importer(acme, allows_hosts=True).plan(json.dumps({"mcpServers": servers}).encode())
+    assert len(states(found)) == 100
+    assert set(states(found).values()) == {"new"}
+
+
+@gate("mcp.import")
 def test_the_command_previews_writes_and_says_what_it_refused(acme: Tenancy, tmp_path: Path) -> None:
     user = person((acme, Role.TENANT_ADMIN)).user
     file = tmp_path / "mcp.json"
@@ -126,7 +164,7 @@ def test_the_command_previews_writes_and_says_what_it_refused(acme: Tenancy, tmp
 
     def run(**options: Any) -> str:
         out = StringIO()
-        with pytest.raises(CommandError, match=r"\d of 7 entries refused"):
+        with pytest.raises(CommandError, match=r"\d of 10 entries refused"):
             call_command("mcp_import", file, tenant=acme.id, by=user.username, stdout=out, **options)
         return out.getvalue()
 

@@ -1,36 +1,40 @@
-"""A worker dies between a refused login and the next attempt: at the ladder's commits, and around the token's exchange.
+"""A worker process is killed between a refused login and the next attempt: at the ladder's commits, around the token's
+exchange, and in it.
 
-Over a real connection, a real token endpoint and the real database; another worker, with connections of its own, goes
-on. What must follow is written by hand from DESIGN §4 and TS "A 401 mid-session runs a bounded ladder".
+A real worker with its queue, SIGKILL, a real token endpoint and the real database; another worker, with connections
+of its own, goes on. What must follow is written by hand from DESIGN §4 and TS "A 401 mid-session runs a bounded
+ladder".
 """
 
 import json
-from collections.abc import Callable
-from typing import Any
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from mcpcatalog import services
 from mcpcatalog.models import SessionServer
 from mcpcatalog.remote import KeyPlace
-from mcpcatalog.sdk.tokens import ClientCredentials
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import Doors, House
+from tests.integration.mcp.dying_worker import STEPS
+from tests.integration.mcp.test_affinity import until
 from tests.integration.mcp.test_ladder import KEYED, READ, VARIABLE, WRITE, events, keys_of, proposed
 from tests.integration.mcp.test_tokens import token
-from tests.races.moments import Died, at, die, pass_lease, row_of
+from tests.races.moments import pass_lease, row_of
 from tests.spec.requirements import gate
+from tests.workers import ROOT
+from toolsys import queue
 from toolsys.domain.calls import Progress
 from toolsys.domain.spec import Classification
 from toolsys.tenancy import tenant_transaction
 
-# Where the worker dies: the step, before or after it.
-MOMENTS = {
-    "refused": (services, "begin_reauthentication", "before"), "begun": (services, "begin_reauthentication", "after"),
-    "before_exchange": (ClientCredentials, "renew", "before"), "after_exchange": (ClientCredentials, "renew", "after"),
-    "renewed": (services, "record_reauthentication", "before"),
-    "recorded": (services, "record_reauthentication", "after"),
-}  # fmt: skip
+pytestmark = pytest.mark.slow
+
+IN_THE_EXCHANGE = "in_the_exchange"
 AT_THE_RELEASE = ("before_release", "after_release")
 KINDS = {"read": READ, "keyed": KEYED, "once": WRITE}
 # A repeatable call is sent once more and by then knows the new token; the other one was sent, and nobody knows more.
@@ -38,62 +42,60 @@ AFTERWARDS = {"read": ("succeeded", ["two", "three"]), "keyed": ("succeeded", ["
               "once": ("uncertain", ["two"])}  # fmt: skip
 
 
-def dying(owner: Any, name: str, moment: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the process die before or after a step of it, once."""
-    real, left = getattr(owner, name), [1]
-
-    def told(*arguments: Any, **named: Any) -> Any:
-        if left and moment == "before":
-            left.clear()
-            die()
-        found = real(*arguments, **named)
-        if left:
-            left.clear()
-            die()
-        return found
-
-    async def awaited(*arguments: Any, **named: Any) -> Any:
-        if left and moment == "before":
-            left.clear()
-            die()
-        found = await real(*arguments, **named)
-        if left:
-            left.clear()
-            die()
-        return found
-
-    patch.setattr(owner, name, awaited if name == "renew" else told)
-
-
-CASES = [(kind, moment) for kind in KINDS for moment in (*MOMENTS, *(AT_THE_RELEASE if kind != "once" else ()))]
+@contextmanager
+def worker(moment: str, port: int) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a worker that dies at this moment, over an empty queue; it listens when the block begins."""
+    bells = queue.call_queue()
+    bells.connection.delete(bells.key)
+    ours = bells.connection.connection_pool.connection_kwargs.get("db", 0)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.mcp.dying_worker", moment], cwd=ROOT, start_new_session=True,
+        env={**os.environ, "TOOLSYS_EGRESS_PLAIN_HTTP_HOSTS": f"127.0.0.1:{port}"},
+    )  # fmt: skip
+    try:
+        until(
+            lambda: any(each["cmd"] == "blpop" and int(each["db"]) == ours for each in bells.connection.client_list()),
+            "a worker that listens",
+        )
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait(10)
 
 
 @gate("gate.15")
 @pytest.mark.parametrize(
     ("kind", "moment"),
-    # Every third with each run, which are all kinds and all moments; the others with the slow ones.
-    [pytest.param(*case, marks=[pytest.mark.slow] if number % 3 else []) for number, case in enumerate(CASES)],
+    [
+        (kind, moment)
+        for kind in KINDS
+        for moment in (*STEPS, IN_THE_EXCHANGE, *(AT_THE_RELEASE if kind != "once" else ()))
+    ],
 )
-def test_a_worker_that_dies_while_it_logs_in_anew_leaves_what_the_table_says(
+def test_a_worker_that_is_killed_while_it_logs_in_anew_leaves_what_the_table_says(
     acme: Tenancy, houses: Callable[[], House], doors: Doors, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str
 ) -> None:
     classification: Classification = KINDS[kind]
+    is_held = moment == IN_THE_EXCHANGE
     monkeypatch.setenv(VARIABLE, json.dumps({"client_id": "ours", "client_secret": "s3cret"}))
-    name, peer = doors.peer(accepted={"Bearer one"}, tokens=[token("one"), token("two"), token("three")])
+    tokens = [token("one"), token("two"), *([(0, 30.0)] if is_held else []), token("three")]
+    name, peer = doors.peer(accepted={"Bearer one"}, tokens=tokens)
     config = doors.with_token(
         name, tenant_id=acme.id, credential_ref=f"env:{VARIABLE}", classification=classification,
         key_place=KeyPlace.META, key_name="key",
     )  # fmt: skip
-    first, second = houses(), houses()
-    acme = first.offer(acme, config)
-    call = proposed(acme, config, n=1)
+    second = houses()
+    acme = second.offer(acme, config)
     peer.accepted = {"Bearer two", "Bearer three"}  # a connection of its own is a token of its own: the first listed
     peer.calls = ["401", "ok"]
-    with monkeypatch.context() as patch:
-        if moment in MOMENTS:
-            dying(*MOMENTS[moment], patch)
-        with pytest.raises(Died):
-            acme.work(at(first.runtime, moment, die), call)
+    with worker("never" if is_held else moment, doors.port) as child:
+        call = proposed(acme, config, n=1)
+        queue.ring_all([queue.bell_id("call", acme.id, call.invocation_id, 0)])  # as the sweeper does of what is due
+        if is_held:
+            until(lambda: len(peer.exchanges) == 3, "the endpoint was asked anew")
+            child.kill()
+        assert child.wait(30) == -signal.SIGKILL
     assert row_of(acme, call).effect_sent_at is not None
     assert keys_of(peer) == ["two"]
     pass_lease(acme, call)

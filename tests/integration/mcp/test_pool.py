@@ -1,6 +1,7 @@
 """Which calls share a connection, how many there may be, and that descriptors are given back."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -59,6 +60,34 @@ def test_the_era_that_worked_is_tried_first_next_time(bench: Callable[..., Bench
     before = web.app.calls("ok", "server/discover")
     assert here.connect(config, "s2").revision == "2025-11-25"
     assert web.app.calls("ok", "server/discover") == before
+
+
+@gate("slots.shared")
+def test_stalled_servers_of_one_tenant_leave_slots_to_the_others(bench: Callable[..., Bench], web: Web) -> None:
+    here = bench(preparations=3, preparations_per_tenant=2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+        stalled = [replace(web.at("ok"), server_id=f"s{n}", endpoint=url) for n in range(6)]
+        waiting = [asyncio.run_coroutine_threadsafe(here.pool.acquire(each, "s", secret), here.loop.loop)
+                   for each in stalled]  # fmt: skip
+        _until(lambda: here.run(_all_slots_of("acme", here)))
+        begun = time.monotonic()
+        assert here.connect(replace(web.at("ok"), tenant_id="globex")).is_alive
+        assert time.monotonic() - begun < 3.0, "nobody waited for the other tenant's time-outs"
+        assert here.run(_free(here)) == 1, "one tenant holds its share and no more"
+        here.run(here.pool.close_all(drain_seconds=0.0))
+        for each in waiting:
+            with pytest.raises((CancelledError, remote.RemoteError)):
+                each.result(5)
+
+
+async def _all_slots_of(tenant_id: str, here: Bench) -> bool:
+    share = here.pool._shares.get(tenant_id)
+    return share is not None and share.locked()
+
+
+async def _free(here: Bench) -> int:
+    return here.pool._preparations._value
 
 
 def test_a_full_pool_gives_up_its_longest_unused_connection(bench: Callable[..., Bench], web: Web) -> None:
@@ -143,8 +172,8 @@ def test_at_most_two_processes_start_and_eight_servers_are_prepared_at_once(
     monkeypatch.setattr(Connection, "open", counted)
 
     async def together() -> None:
-        wanted = [here.pool.acquire(config, f"s{number}", secret) for config in (peer(), web.at("ok"))
-                  for number in range(10)]  # fmt: skip
+        servers = (peer(), web.at("ok"), replace(web.at("ok"), tenant_id="globex"))
+        wanted = [here.pool.acquire(config, f"s{number}", secret) for config in servers for number in range(10)]
         waiting = asyncio.gather(*wanted, return_exceptions=True)
         await asyncio.sleep(0.1)
         assert now == {"stdio": 2, "http": 6}

@@ -214,7 +214,6 @@ def _another_session(tenancy: Tenancy) -> Any:
     )  # fmt: skip
     platform.start_run(
         tenant_id=tenancy.id, session_id=session.id, manifest=None, deadline_seconds=600, correlation_id="",
-        runtime=house.runtime,
     )  # fmt: skip
     return session
 

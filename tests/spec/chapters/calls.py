@@ -59,6 +59,12 @@ ROWS: Final = (
     Requirement("audit.fail_closed", "AUD", "A write that cannot be recorded is not reported, and never repeated."),
     Requirement("recovery.unknown_watermark", "issue 3", "A watermark of unknown commit is read back before sending."),
     Requirement("recovery.fence", "DESIGN §4", "An open call of an older database epoch counts as sent."),
+    Requirement(
+        "sweep.backoff", "DESIGN §4", "What nobody goes on with is named less and less often, and hides nothing."
+    ),
+    Requirement("lease.kept", "DESIGN §4", "A process believes in no lease longer than the database has given it."),
+    Requirement("clock.database", "DESIGN §4", "What is compared with the database's clock was written by it."),
+    Requirement("wait.bounded", "COMMON", "No wait for a lock, a statement or the server is without an end."),
     Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),
     Requirement("egress.departure", "DESIGN §4", "The lease is asked for once more before the first byte leaves."),
     Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),
@@ -79,6 +85,9 @@ ROWS: Final = (
     Requirement("race.zombies", "issue 3", "A worker frozen past its lease neither sends nor persists when it thaws."),
     Requirement("race.design", "DESIGN §3 §4", "Each interleaving that the design names a rule for has a test."),
     Requirement("lost.queue", "DESIGN §4", "Whatever the queue loses or repeats, every call ends, once."),
+    Requirement(
+        "store.unreadable", "DESIGN §3, §8", "A call whose stored body does not open ends, and is never acted on."
+    ),
     Requirement("lost.database", "issue 3", "A database that goes away at any moment loses and doubles no call."),
     Requirement(
         "run.budget", "DESIGN §6", "No more calls of a run begin than its budget allows, whoever asks at once."

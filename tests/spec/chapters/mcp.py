@@ -37,6 +37,13 @@ ROWS: Final = (
     Requirement("resources.read", "TS MCP resources", "A resource comes back as enveloped, untrusted content."),
     Requirement("resources.bounded", "TS MCP resources", "A list of resources is bounded and says what is missing."),
     Requirement("skills.of_mcp", "TS MCP prompts", "Prompts are read-only, untrusted skills and in no prefix."),
+    Requirement(
+        "mcp.check_progress", "issue 4", "A check shows its rungs as they are passed, and how far a dead one came."
+    ),
+    Requirement("slots.shared", "issue 4", "One tenant's stalled servers leave preparation slots to the others."),
+    Requirement(
+        "history.bounded", "issue 4", "What a server that keeps changing its catalog can have us keep is bounded."
+    ),
     Requirement("skills.loaded", "TS Control tools", "skill.load hands a text on as labelled data, and nothing else."),
     Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
     Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),

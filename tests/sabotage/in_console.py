@@ -1,4 +1,6 @@
-"""Defects of the pages of MCP servers: what waits for a review, what a fixed server declares, what operators see."""
+"""Defects of the pages of MCP servers: what waits for a review, what a fixed server declares, what operators
+see, and what is imported.
+"""
 
 from typing import Final
 
@@ -6,11 +8,14 @@ from tests.sabotage.defect import Defect, Edit, defect
 
 QUARANTINE, REVIEWS = "mcpcatalog/quarantine.py", "mcpcatalog/reviews.py"
 SHOWN, PAGES = "mcpcatalog/review_selectors.py", "mcpcatalog/review_pages.py"
+ENTRIES = "mcpcatalog/entries.py"
 FLEET, CONTRACTS = "mcpcatalog/fleet_selectors.py", "mcpcatalog/contracts.py"
 HELD: Final = "tests/integration/mcp/test_quarantine.py::"
 REVIEW: Final = "tests/integration/console/test_reviews.py::"
 FORMS: Final = "tests/integration/console/test_contract_forms.py::"
 EVERYWHERE: Final = "tests/integration/console/test_fleet.py::"
+MANIFESTS: Final = "tests/unit/test_mcp_manifests.py::"
+IMPORTS: Final = "tests/integration/mcp/test_imports.py::"
 SINCE: Final = (
     EVERYWHERE + "test_a_tool_that_changed_since_its_server_was_classified_is_listed_until_somebody_says_something"
 )
@@ -225,5 +230,50 @@ CONSOLE_DEFECTS: Final[tuple[Defect, ...]] = (
         "mcpcatalog/sql/10_guards.sql",
         "'is_stateless',\n        'classified_at'];", "'is_stateless'];",
         EVERYWHERE + "test_what_moves_is_unclassified_again_and_only_operators_say_otherwise",
+    ),
+    defect(
+        "import: key left in the URL", "a key of a URL's query becomes a credential", ENTRIES,
+        "        if says_secret(unquote_plus(name)):\n", "        if False:\n",
+        MANIFESTS + "test_a_secret_leaves_the_entry_wherever_it_stands",
+        MANIFESTS + "test_what_of_a_query_is_no_secret_stays_as_it_was_written",
+        IMPORTS + "test_a_secret_of_the_file_is_sealed_and_in_no_row_event_or_line",
+    ),
+    defect(
+        "import: variable not taken", "the secret variable of a program becomes a credential", ENTRIES,
+        "if len(secret) == 1 and isinstance(environment[secret[0]], str):", "if False:",
+        MANIFESTS + "test_a_program_of_any_shape_is_one_command_line_and_its_secret_variable_a_scheme",
+        IMPORTS + "test_the_secret_variable_of_an_operator_s_program_is_sealed_and_given_to_it",
+    ),
+    defect(
+        "import: argument said back", "what stands among arguments is repeated nowhere", ENTRIES,
+        "argv: tuple[str, ...] = field(default=(), repr=False)", "argv: tuple[str, ...] = ()",
+        MANIFESTS + "test_a_secret_that_a_program_cannot_be_given_is_not_kept_and_said",
+    ),
+    defect(
+        "import: opencode unread", "every shape of a list of servers is read", "mcpcatalog/manifests.py",
+        "return inner if found is None or _is_server(found) else found", "return found",
+        MANIFESTS + "test_every_shape_gives_the_same_server",
+    ),
+    Defect(
+        "import: programs for tenants", "a program is an operator's to take",
+        (
+            Edit("mcpcatalog/imports.py", 'if entry.refusal != "entry.stdio" or not self.is_operator:',
+                 'if entry.refusal != "entry.stdio":'),
+            Edit("mcpcatalog/validators.py",
+                 'if server.transport is Transport.STDIO:\n        yield Problem("transport", "operators_only"',
+                 'if False:\n        yield Problem("transport", "operators_only"'),
+        ),
+        (IMPORTS + "test_a_program_is_taken_by_operators_where_the_deployment_defines_its_command_line",),
+    ),
+    defect(
+        "import: plan promises too much", "a plan refuses what writing would refuse", "mcpcatalog/imports.py",
+        "        return (*found, *secret)\n", "        return found\n",
+        IMPORTS + "test_a_plan_writes_nothing_and_says_what_an_import_then_does",
+    ),
+    defect(
+        "console: erased unasked", "erasing a credential asks first", "mcpcatalog/admin.py",
+        'if taken and "sure" not in request.POST:', "if False:",
+        "tests/integration/console/test_servers.py"
+        "::test_a_credential_is_rotated_with_two_versions_live_and_taken_back",
     ),
 )  # fmt: skip

@@ -160,9 +160,6 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     defect(
         "any skill of the tenant", "a session loads what its agent's globs name", "toolsys/selectors.py",
         "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n", "    if False:\n",
-        "    if not any(fnmatchcase(name, glob) for glob in session.agent.enabled_tools):\n        return None\n"
-        "    if not offering",
-        "    if not offering",
         SKILLS + "test_who_may_not_use_the_server_is_given_none_of_its_skills",
     ),
     defect(
@@ -189,7 +186,7 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         (SKILLS + "test_a_prompt_is_loaded_as_labelled_and_enveloped_data",),
     ),
     defect(
-        "one tenant takes every slot", "stalled servers of one tenant leave preparation slots to the others",
+        "one tenant takes every slot", "stalled servers of one tenant leave slots to the others",
         SDK + "pool.py", "asyncio.Semaphore(self._limits.preparations_per_tenant)", "asyncio.Semaphore(1_000)",
         "tests/integration/mcp/test_pool.py::test_stalled_servers_of_one_tenant_leave_slots_to_the_others",
     ),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcpcatalog import contracts
 from mcpcatalog.firstparty.docs import __main__ as program
 from mcpcatalog.firstparty.docs import app, markdown, protocol
 from mcpcatalog.firstparty.docs.app import DocsServer
@@ -282,3 +283,11 @@ def test_a_server_that_would_be_open_does_not_start(
 ) -> None:
     assert program.main(["--folder", str(folder), *arguments], environment) == 2
     assert why in capsys.readouterr().err
+
+
+@gate("fixed.declared")
+def test_it_prints_its_contracts_as_a_fixed_server_declares_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["--contracts"], {}) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert list(contracts.faults(printed)) == []
+    assert contracts.read(printed) == CONTRACTS

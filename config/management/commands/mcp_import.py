@@ -41,6 +41,10 @@ class Command(BaseCommand):
             self.stdout.write(_line(planned))
             for note in planned.entry.notes:
                 self.stdout.write(f"    {inert.visible(note)}")
+        if any(planned.state == "written" for planned in found):
+            self.stdout.write(
+                f"Next: manage.py mcp_check NAME --tenant {options['tenant']}, then enable it in the console."
+            )
         refused = sum(planned.state == "refused" for planned in found)
         if refused:
             raise CommandError(f"{refused} of {len(found)} entries refused")
@@ -69,4 +73,5 @@ def _bounded(path: Path) -> bytes:
 def _line(planned: Planned) -> str:
     entry = planned.entry
     host = f" It needs {planned.host} to be reachable." if planned.host and planned.state == "refused" else ""
-    return f"{planned.state:8} {entry.server_id:24} {inert.visible(planned.says)}{host}"
+    sealed = " Its secret is kept sealed." if planned.keeps_secret else ""
+    return f"{planned.state:8} {entry.server_id:24} {inert.visible(planned.says)}{host}{sealed}"

@@ -6,6 +6,7 @@ that DOCS_SERVER_TOKENS_FILE names, never from the command line. Without TLS it 
 
 import argparse
 import ipaddress
+import json
 import logging
 import os
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcpcatalog.firstparty.docs.app import PATH, DocsServer
+from mcpcatalog.firstparty.docs.contracts import CONTRACTS
 from mcpcatalog.firstparty.docs.library import Library
 
 TOKENS: Final = "DOCS_SERVER_TOKENS"
@@ -28,6 +30,9 @@ class Unusable(Exception):
 def main(arguments: list[str], environment: Mapping[str, str]) -> int:
     """Serve until a signal ends it; return the exit code."""
     options = _parser().parse_args(arguments)
+    if options.contracts:
+        sys.stdout.write(json.dumps([contract.model_dump() for contract in CONTRACTS], indent=2) + "\n")
+        return 0
     try:
         app = DocsServer(Library(_folder(options.folder)), _tokens(environment))
         settings = _settings(options)
@@ -44,7 +49,8 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m mcpcatalog.firstparty.docs")
-    parser.add_argument("--folder", required=True, help="the folder of Markdown")
+    parser.add_argument("--folder", default="", help="the folder of Markdown")
+    parser.add_argument("--contracts", action="store_true", help="print its tools as a fixed server declares them")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8770)
     parser.add_argument("--tls-certificate", default="", help="a file in PEM form")
@@ -54,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _folder(name: str) -> Path:
     folder = Path(name).resolve()
-    if not folder.is_dir():
+    if not name or not folder.is_dir():
         raise Unusable("--folder is not a folder")
     return folder
 

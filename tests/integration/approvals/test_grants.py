@@ -214,8 +214,9 @@ def test_a_rule_that_was_loosened_meanwhile_does_not_stand_in_for_a_grant_that_e
 
 @gate("grants.last_use")
 def test_of_calls_at_once_only_one_takes_the_last_use(acme: Tenancy) -> None:
+    """Three and the one that the grant was drawn from: a fifth call of the same would be a loop, if it came last."""
     grant = granted(acme, maximum_uses=1)
-    submissions = [acme.submission((WRITE, {"line": "x"})) for _ in range(4)]
+    submissions = [acme.submission((WRITE, {"line": "x"})) for _ in range(3)]
     barrier, found = threading.Barrier(len(submissions)), []
 
     def propose(submission: Any) -> None:
@@ -230,7 +231,7 @@ def test_of_calls_at_once_only_one_takes_the_last_use(acme: Tenancy) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert sorted(found) == [Progress.HANDED_OFF, Progress.HELD, Progress.HELD, Progress.HELD]
+    assert sorted(found) == [Progress.HANDED_OFF, Progress.HELD, Progress.HELD]
     assert uses(acme, grant) == (1, 1)
 
 

@@ -172,6 +172,7 @@ def test_the_command_previews_writes_and_says_what_it_refused(acme: Tenancy, tmp
     assert rows(acme) == {}
     assert "refused  crm" in run()
     said = run(allow_hosts=True)
+    assert (f"mcp_check NAME --tenant {acme.id}" in said, said.count("kept sealed")) == (True, 2)
     assert ("written  crm" in said, "TOOLSYS_STDIO_SERVERS" in said, SECRET in said) == (True, True, False)
     assert "autoApprove is not taken over" in said
     wrong: list[Callable[[], Any]] = [

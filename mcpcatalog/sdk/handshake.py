@@ -28,20 +28,23 @@ async def negotiate(
     try:
         with anyio.fail_after(probe_seconds):
             await ways[0]()
-    except (MCPError, TimeoutError, ValidationError, RuntimeError):
+    except (MCPError, TimeoutError, ValidationError, RuntimeError) as error:
         # Only an answer says something about the era: not a broken network, and not a refused login.
         if record.failure is not None or record.status in {401, 403} or is_stopping():
             raise
         record.begin_attempt()
-        await _second_try(*ways, record=record)
+        await _second_try(*ways, record=record, was_silent=isinstance(error, TimeoutError))
 
 
-async def _second_try(first: Way, second: Way, *, record: CallRecord) -> None:
-    """Shake hands the other way; a server that says it speaks the first was only slow to start."""
+async def _second_try(first: Way, second: Way, *, record: CallRecord, was_silent: bool) -> None:
+    """Shake hands the other way. A server that says it speaks the first was only slow to start; so was one that did
+    not answer the first and refuses the second, whatever it calls that.
+    """
     try:
         await second()
     except MCPError as error:
-        if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+        is_refused = was_silent and record.failure is None and record.status not in {401, 403}
+        if error.code != UNSUPPORTED_PROTOCOL_VERSION and not is_refused:
             raise
         record.begin_attempt()
         await first()

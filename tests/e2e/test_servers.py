@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from config import wiring
-from mcpcatalog import mapping, selectors, services
+from mcpcatalog import checks, mapping, selectors, services
+from mcpcatalog.checks import Seen
 from mcpcatalog.models import McpServer, ServerCheck
 from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool
 from tests.e2e.chromium import DESKTOP, LOOKS, PHONE, Look
@@ -13,6 +14,7 @@ from tests.e2e.visitor import Arrive, Visitor, member
 from tests.factories import Tenancy
 from toolsys import jobs
 from toolsys.domain.states import Role
+from toolsys.egress import Mark
 from toolsys.ports import Runtime
 from toolsys.tenancy import tenant_transaction
 
@@ -197,6 +199,29 @@ def checked(tenancy: Tenancy, worker: Runtime) -> None:
     with tenant_transaction(tenancy.id):
         check = ServerCheck.objects.get()
     jobs.inspect_source(worker, "mcp", tenancy.id, str(check.pk))
+
+
+@pytest.mark.parametrize("look", WINDOWS)
+def test_a_check_that_goes_on_shows_how_far_it_is(acme: Tenancy, visit: Arrive, look: Look) -> None:
+    admin = visit(member((acme, Role.TENANT_ADMIN)), look)
+    configured(acme, admin)
+    sent(admin, "Check it")
+    state = selectors.server(acme.id, "crm", {})
+    assert state is not None
+    seen = Seen((Mark("connect", 0.02, is_done=True, fact="127.0.0.1 port 9"),), at="secure")
+    with tenant_transaction(acme.id):
+        rungs = [rung.as_json() for rung in checks.progress(state.config, seen)]
+        ServerCheck.objects.update(started_at=wiring.SystemClock().now(), rungs=rungs)
+    # The page looks again by itself: a reload of ours would get into its way.
+    admin.page.get_by_text("A worker is at it: TLS.").first.wait_for()
+    # Not by axe: it minds every page that looks again by itself, and this one says so and has a link to do it by hand.
+    assert admin.overflow() == []
+    admin.shot("mcp check running")
+    with tenant_transaction(acme.id):
+        ServerCheck.objects.update(started_at="2026-01-01T00:00:00Z")
+    admin.page.get_by_text("It came as far as TCP.").first.wait_for()
+    sound(admin, "check abandoned")
+    assert admin.page.get_by_role("button", name="Check again").is_visible()
 
 
 def test_a_server_is_enabled_with_the_keyboard_alone(acme: Tenancy, visit: Arrive) -> None:

@@ -161,6 +161,17 @@ def test_a_check_is_begun_by_a_post_and_its_page_looks_again_until_it_is_done(ac
     answer: Any = admin.post(at(row, "check"))
     page = admin.text(answer.url)
     assert ("Waiting for a worker" in page, 'http-equiv="refresh"' in page) == (True, True)
+    at_it = [("dns", "passed", ""), ("address", "running", "at it")]
+    reached = [{"name": name, "status": status, "milliseconds": None, "fact": fact} for name, status, fact in at_it]
+    for began, says in (
+        ("2999-01-01T00:00:00Z", "at it: Address permitted"),
+        ("2026-01-01T00:00:00Z", "as far as DNS"),
+    ):
+        with tenant_transaction(acme.id):
+            ServerCheck.objects.update(started_at=began, rungs=reached)
+        page = admin.text(answer.url)
+        assert (says in page, 'http-equiv="refresh"' in page) == (True, began > "2027")
+        assert ("not finished" in page, "Check again" in page) == (began < "2027", began < "2027")
     rungs = [{"name": "dns", "status": "failed", "milliseconds": 12, "fact": "", "reason": "r", "fix": "Spell it."}]
     with tenant_transaction(acme.id):
         ServerCheck.objects.update(started_at=row.created_at, finished_at=row.created_at, rungs=rungs)

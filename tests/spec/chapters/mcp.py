@@ -40,6 +40,7 @@ ROWS: Final = (
     Requirement(
         "mcp.check_progress", "issue 4", "A check shows its rungs as they are passed, and how far a dead one came."
     ),
+    Requirement("mcp.slow_start", "issue 4", "A server that is slow to start is not mistaken for one of another era."),
     Requirement("slots.shared", "issue 4", "One tenant's stalled servers leave preparation slots to the others."),
     Requirement(
         "history.bounded", "issue 4", "What a server that keeps changing its catalog can have us keep is bounded."

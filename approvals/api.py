@@ -100,6 +100,7 @@ class GrantConfirmation(SharedView):
         confirmed = grants.confirm_grant(
             tenant_id=person.tenant_id, grant_id=grant_id, user=person.user, note=body.note, seat=body.seat,
             is_reauthenticated=reauthentication.is_confirmed(person.user, body.password),
+            sealer=composed().runtime.sealer,
         )  # fmt: skip
         return answer(api_render.grant(confirmed))
 

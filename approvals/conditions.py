@@ -15,6 +15,8 @@ from typing import Annotated, Any, Final
 import re2
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
 
+from approvals import screens
+from approvals.screens import Screens, Union
 from toolsys.domain import redaction
 from toolsys.domain.spec import JsonObject
 
@@ -53,10 +55,11 @@ _KINDS: Final[dict[type, type]] = {bool: bool, int: float, float: float, str: st
 
 
 class _Missing:
-    """Stands for a value that the arguments do not have."""
+    """Stands for a value that the arguments do not have, or an answer that nobody has asked for."""
 
 
 MISSING: Final = _Missing()
+UNASKED: Final = _Missing()
 
 
 class Condition(BaseModel):
@@ -87,7 +90,10 @@ class Condition(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class CompiledCondition:
-    """`key` says the whole condition, so that equal ones of several rules are asked once of a call."""
+    """`key` says the whole condition, so that equal ones of several rules are asked once of a call.
+
+    `pattern` is the text of an expression, as it is compiled; None for every other operator.
+    """
 
     condition: Condition
     tokens: tuple[str, ...]
@@ -95,22 +101,24 @@ class CompiledCondition:
     key: str
     pointer: str
     operator: Operator
-
-    @property
-    def is_expression(self) -> bool:
-        return self.condition.operator is Operator.MATCHES
+    pattern: str | None = None
 
     def asked(self, arguments: JsonObject) -> Answer:
         return self.test(_find(arguments, self.tokens))
 
 
 class Reading:
-    """One call's arguments as conditions look at them: each pointer is followed, and each condition asked, once."""
+    """One call's arguments as conditions look at them: each pointer is followed, and each condition asked, once.
 
-    __slots__ = ("_arguments", "_found", "_shown", "answers")
+    `screens` answer for many expressions of the rule set at once.
+    """
+
+    __slots__ = ("_arguments", "_asked", "_found", "_shown", "answers", "screens")
 
     def __init__(self, arguments: JsonObject) -> None:
         self._arguments = arguments
+        self.screens: Screens | None = None
+        self._asked: set[Union] = set()
         self._found: dict[str, Any] = {}
         self.answers: dict[str, Answer] = {}
         self._shown: dict[str, JsonObject] = {}
@@ -119,8 +127,25 @@ class Reading:
         """Ask a condition that `answers` does not have yet."""
         pointer = condition.pointer
         found = self._found[pointer] if pointer in self._found else self._value(condition)
+        if condition.pattern is not None and isinstance(found, str) and self._is_refused(condition, found):
+            return False
         answer = self.answers[condition.key] = condition.test(found)
         return answer
+
+    def _is_refused(self, condition: CompiledCondition, text: str) -> bool:
+        for union in self.screens.of(condition.key) if self.screens is not None else ():
+            if union not in self._asked:
+                self._asked.add(union)
+                if union.refuses(_text(text)):
+                    self.answers |= union.noes
+                    return True
+        return False
+
+    def is_beyond_text(self, condition: CompiledCondition) -> bool:
+        """Say whether its value is there and is no text."""
+        pointer = condition.pointer
+        found = self._found[pointer] if pointer in self._found else self._value(condition)
+        return not (found is MISSING or found is None or isinstance(found, str))
 
     def seen(self, condition: CompiledCondition) -> JsonObject:
         """Return what was compared, redacted as its name and its text ask for, and cut."""
@@ -146,7 +171,8 @@ def compiled(condition: Condition) -> CompiledCondition:
     tokens = tuple(part.replace("~1", "/").replace("~0", "~") for part in condition.pointer.split("/")[1:])
     key = json.dumps([condition.pointer, condition.operator, condition.value])
     test = _test_of(condition.operator, condition.value)
-    return CompiledCondition(condition, tokens, test, key, condition.pointer, condition.operator)
+    pattern = _text(str(condition.value)) if condition.operator is Operator.MATCHES else None
+    return CompiledCondition(condition, tokens, test, key, condition.pointer, condition.operator, pattern)
 
 
 def _test_of(kind: Operator, value: Any) -> Test:
@@ -203,13 +229,12 @@ def _contains(found: Any, wanted: Any) -> Answer:
 
 def _ordering(compare: Callable[[Any, Any], bool], wanted: Any) -> Test:
     kind, limit = _kind(wanted), _text(wanted) if isinstance(wanted, str) else wanted
+    types = frozenset(each for each, of in _KINDS.items() if of is kind)
 
     def test(found: Any) -> Answer:
-        if found is MISSING or found is None:
-            return False
-        if _kind(found) is not kind:
-            return None
-        return compare(_text(found) if kind is str else found, limit)
+        if type(found) in types:
+            return compare(_text(found) if kind is str else found, limit)
+        return False if found is MISSING or found is None else None
 
     return test
 
@@ -245,11 +270,7 @@ def _any(answers: list[Answer]) -> Answer:
 
 def _expression(pattern: str) -> Any:
     """Raises: ValueError."""
-    options = re2.Options()
-    options.max_mem = REGEX_BYTES
-    options.dot_nl = True
-    options.log_errors = False
     try:
-        return re2.compile(_text(pattern), options)
+        return screens.compiled(_text(pattern), REGEX_BYTES)
     except re2.error:
         raise ValueError("not an RE2 expression, or one that would take too much memory") from None

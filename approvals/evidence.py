@@ -1,10 +1,12 @@
-"""Compares what a person is shown of a held call with what its approval is bound to.
+"""Compares what a person is shown of a held call, or of a grant drawn from it, with what they would be bound to.
 
-Pages show rows; the digest covers the sealed arguments and the facts that the call was held with. Whoever has the
-database in their hands can alter a row, and not what is sealed: such a call is shown as altered, and nobody approves
-it. Transaction: needs the tenant's. Source: DESIGN §5, corpus on approvals.
+Pages show rows; the digest covers the sealed arguments and the facts that the call was held with, and a keyed one
+everything that a grant says. Whoever has the database in their hands can alter a row, and not what is sealed: that is
+shown as altered, and nobody approves or confirms it. Transaction: needs the tenant's. Source: DESIGN §5, corpus on
+approvals.
 """
 
+import json
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -12,9 +14,9 @@ from uuid import UUID
 
 from toolsys.domain import binding, canonical, redaction
 from toolsys.domain.canonical import NotCanonical
-from toolsys.domain.spec import Classification
+from toolsys.domain.spec import Classification, JsonObject
 from toolsys.envelope import CannotOpen
-from toolsys.models import ApprovalRequest, Invocation, InvocationPayload
+from toolsys.models import ApprovalRequest, Invocation, InvocationPayload, StandingGrant
 from toolsys.ports import Sealer
 
 
@@ -24,11 +26,30 @@ class Alteration(StrEnum):
     UNREADABLE = "the sealed arguments cannot be read"
     ARGUMENTS = "the arguments below are not those that the call would be sent with"
     FACTS = "the tool, its classification or its server are not those that the call was held with"
+    WORDS = "the grant does not say what was proposed"
 
 
 def alterations(request: ApprovalRequest, sealer: Sealer) -> list[Alteration]:
     """Return what was altered of a request since it was held; nothing, where all is as it was."""
     return altered_among([request], sealer).get(request.pk, [])
+
+
+def grant_alterations(grant: StandingGrant, sealer: Sealer) -> list[Alteration]:
+    """Return what was altered of a grant, or of the call that it was drawn from, since it was proposed."""
+    found = alterations(grant.request, sealer)
+    return found if words_digest(grant, sealer) == grant.words_digest else [*found, Alteration.WORDS]
+
+
+def words_digest(grant: StandingGrant, sealer: Sealer) -> str:
+    """Bind everything that a grant says. `conditions` as the database gives them back: jsonb has numbers of its own."""
+    said: JsonObject = {
+        "tenant": grant.tenant_id, "grant": grant.pk, "request": grant.request_id, "agent": grant.agent_id,
+        "principal": grant.principal_id, "tool": grant.tool_name, "tool_digest": grant.tool_digest,
+        "seats": grant.seats, "origin_trust": grant.origin_trust, "conditions": grant.conditions,
+        "maximum_uses": grant.maximum_uses, "expires_at": grant.expires_at.timestamp(), "note": grant.note,
+        "proposed_by": grant.proposed_by_id,
+    }  # fmt: skip
+    return sealer.digest(b"standing grant\0" + json.dumps(said, sort_keys=True, default=str).encode())
 
 
 def altered_among(requests: Sequence[ApprovalRequest], sealer: Sealer) -> dict[UUID, list[Alteration]]:
@@ -46,7 +67,7 @@ def altered_among(requests: Sequence[ApprovalRequest], sealer: Sealer) -> dict[U
 
 
 def _alterations(request: ApprovalRequest, call: Invocation, data: bytes | None) -> list[Alteration]:
-    found = [] if _digest(request, call) == request.digest else [Alteration.FACTS]
+    found = [] if _digests(request, call) == (request.digest, request.tool_digest) else [Alteration.FACTS]
     if data is None:
         return [*found, Alteration.UNREADABLE]
     is_shown = canonical.sha256_hex(data) == call.normalized_arguments_hash and _is_same(
@@ -64,18 +85,21 @@ def _opened(call: Invocation, sealed: bytes | memoryview | None, sealer: Sealer)
         return None
 
 
-def _digest(request: ApprovalRequest, call: Invocation) -> str | None:
+def _digests(request: ApprovalRequest, call: Invocation) -> tuple[str, str] | None:
+    """Return what an approval is bound to, and what a grant would be; nothing where a grant could not be drawn."""
     if request.binding is None:
         return None
     try:
         classification = Classification(
             side_effect=call.side_effect, risk=call.risk, idempotency=call.idempotency_class
         )
-        return binding.approval_digest(
+        tool = binding.tool_digest(call.tool_name, call.tool_version, classification, request.binding)
+        whole = binding.approval_digest(
             tenant=call.tenant_id, principal=str(call.run.session.principal_id), run=str(call.run_id),
             tool=call.tool_name, version=call.tool_version, arguments_hash=call.normalized_arguments_hash,
             classification=classification, binding=request.binding,
         )  # fmt: skip
+        return whole, tool if request.tool_digest else ""
     except (ValueError, NotCanonical):
         return None
 

@@ -70,9 +70,9 @@ def _was_granted(facts: Facts) -> bool:
 def judged(action: ProposedAction, subject: Subject, ruleset: Ruleset, profile_name: str) -> Decision:
     """Return the verdict of matrix, tenant rules and trust rules: what a draft of rules can change."""
     matrix = rules.matrix_decision(action)
-    matches = ruleset.matches(subject)
+    matches, omitted = ruleset.matches(subject)
     profile = ruleset.profile(profile_name)
-    ruled = rules.ruled_decision(matrix, matches, action.classification.side_effect, profile)
+    ruled = rules.ruled_decision(matrix, matches, action.classification.side_effect, profile, omitted)
     found = rules.stricter(ruled, rules.trust_decision(action))
     return found if found is ruled else replace(found, matched=ruled.matched)
 

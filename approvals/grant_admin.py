@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from approvals import access, grants, reauthentication
+from approvals import access, evidence, grants, reauthentication
 from approvals.models import AccessRequest, AccessStatus, GrantConfirmation
 from approvals.rule_forms import ConditionsField
 from toolsys import inert
@@ -98,14 +98,16 @@ class StandingGrantAdmin(ReadOnlyAdmin):
                 return HttpResponseRedirect(request.path)
             except Problem as refused:
                 problem = reason(refused.reason_code)
+        is_pending = _state(row) == "pending"
+        altered = evidence.grant_alterations(row, composed().runtime.sealer) if is_pending else []
         context = {
             "title": f"Grant of {inert.visible(row.tool_name)}", "row": row, "chip": chip(_state(row)),
             "conditions": (ConditionsField().prepare_value(row.conditions) or "").splitlines(), "problem": problem,
             "confirmations": GrantConfirmation.objects.filter(grant=row).select_related("user").order_by("created_at"),
             "uses": GrantUse.objects.filter(grant=row).order_by("-id")[:SHOWN],
-            "may_confirm": _state(row) == "pending" and _may_confirm(request, row),
+            "may_confirm": is_pending and not altered and _may_confirm(request, row), "altered": altered,
             "may_revoke": _state(row) in {"pending", "approved"} and _may_revoke(request, row),
-            "is_pending": _state(row) == "pending",
+            "is_pending": is_pending,
         }  # fmt: skip
         status = problem.http_status if problem else None
         return self._answer(request, "admin/approvals/grant.html", context, status)
@@ -160,7 +162,9 @@ def _acted(request: HttpRequest, row: StandingGrant) -> str:
         grants.revoke_grant(**who)
         return "Revoked. Nothing that it stood for passes any more."
     is_confirmed = reauthentication.is_confirmed(request.user, request.POST.get("password", ""))
-    found = grants.confirm_grant(**who, note=request.POST.get("note", ""), is_reauthenticated=is_confirmed)
+    found = grants.confirm_grant(
+        **who, note=request.POST.get("note", ""), is_reauthenticated=is_confirmed, sealer=composed().runtime.sealer
+    )
     return "It is in force." if found.activated_at else "Your confirmation counts. Another seat is still free."
 
 

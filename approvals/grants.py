@@ -61,23 +61,28 @@ def propose_grant(
         if live.count() >= OPEN_LIMIT:
             raise Problem("request.invalid", [FieldError("", f"at most {OPEN_LIMIT} grants at a time")])
         session = request.run.session
-        grant = StandingGrant.objects.create(
+        words = [each.model_dump(mode="json") for each in parsed]
+        ((stored, now),) = database.call("SELECT %s::jsonb, clock_timestamp()", [database.as_json(words)])
+        grant = StandingGrant(
             tenant_id=tenant_id, request=request, agent_id=session.agent_id, tool_name=request.invocation.tool_name,
             principal_id=session.principal_id if is_for_principal else None, tool_digest=request.tool_digest,
             seats=request.seats, origin_trust=request.invocation.origin_trust, maximum_uses=maximum_uses,
-            conditions=[each.model_dump(mode="json") for each in parsed], note=note.strip(), proposed_by=user,
-            expires_at=database.now() + timedelta(seconds=expires_seconds),
+            conditions=database.from_json(stored), note=note.strip(), proposed_by=user,
+            expires_at=now + timedelta(seconds=expires_seconds),
         )  # fmt: skip
+        grant.words_digest = evidence.words_digest(grant, sealer)
+        grant.save(force_insert=True)
         grant.refresh_from_db()
         return grant
 
 
 def confirm_grant(
-    *, tenant_id: str, grant_id: UUID, user: Any, note: str = "", seat: Seat | None = None,
+    *, tenant_id: str, grant_id: UUID, user: Any, sealer: Sealer, note: str = "", seat: Seat | None = None,
     is_reauthenticated: bool = False,
 ) -> StandingGrant:  # fmt: skip
     """Take a seat of a proposed grant; the last seat puts it into force.
 
+    What was altered since it was proposed, of the grant or of its call (`evidence`), is confirmed by nobody.
     Raises: Problem (request.not_found, request.invalid, grant.not_open, grant.ended, auth.forbidden, approval.*).
     """
     _check_note(note)
@@ -89,6 +94,8 @@ def confirm_grant(
         for check in checks:
             if not check.holds:
                 raise Problem(check.reason_code)
+        if evidence.grant_alterations(grant, sealer):
+            raise Problem("approval.altered")
         if ballot.is_weighty and not is_reauthenticated:
             raise Problem("approval.password_needed")
         voter = ballots.voter(grant.request, user)

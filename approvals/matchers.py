@@ -5,7 +5,8 @@ rule that this build cannot read blocks everything: whatever it was to forbid st
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time
 from fnmatch import translate
 from typing import Annotated, Any, Final
@@ -14,8 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from approvals import conditions
-from approvals.conditions import CompiledCondition, Condition, Reading
-from approvals.rules import RuleMatch, Standing
+from approvals.conditions import UNASKED, Answer, CompiledCondition, Condition, Operator, Reading
+from approvals.rules import Demand, RuleMatch, Standing
 from toolsys.domain.calls import ProposedAction
 from toolsys.domain.seats import SEATS_LIMIT, Seat, seat_of
 from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
@@ -140,12 +141,16 @@ class Subject:
 class CompiledRule:
     """`members` are the label matchers that are not empty: which label, and what it may be.
 
-    `asked` has the conditions in the order of what they cost: an expression is matched only where all else holds.
+    `asked` has the conditions in the order in which they are asked (`ruleset`): expressions last.
+    `is_single`: the first of them says it all.
+    `doubtful` are those that a value may leave without an answer, so that the rule only may match.
     """
 
     label: str
     verdict: PolicyVerdict
     priority: int
+    standing: Standing
+    demand: Demand
     names: frozenset[str] = frozenset()
     globs: "re.Pattern[str] | None" = None
     members: tuple[tuple[int, frozenset[str]], ...] = ()
@@ -155,30 +160,55 @@ class CompiledRule:
     asked: tuple[CompiledCondition, ...] = ()
     reason_code: str = ""
     seats: tuple[Seat, ...] = ()
-    standing: Standing | None = None
+    doubtful: tuple[CompiledCondition, ...] = ()
+    is_about_more_than_text: bool = False
+    has_expression: bool = False
+    first: CompiledCondition | None = None
+    is_single: bool = False
 
-    def covers(self, tool_name: str) -> bool:
-        if not self.names and self.globs is None:
+    def covers(self, tool_name: str, labels: tuple[str | None, ...]) -> bool:
+        """Say whether it is about a tool under these labels (`Subject.labels`)."""
+        is_named = tool_name in self.names or (not self.names and self.globs is None)
+        if not is_named and (self.globs is None or self.globs.match(tool_name) is None):
+            return False
+        return all(labels[index] in allowed for index, allowed in self.members)
+
+    def asking(self, order: Sequence[CompiledCondition]) -> "CompiledRule":
+        """Return the rule with its conditions in another order."""
+        return replace(
+            self, asked=tuple(order), first=order[0] if order else None,
+            is_single=len(order) == 1 and self.hours is None,
+        )  # fmt: skip
+
+    def may_doubt(self, reading: Reading) -> bool:
+        """Say whether it could match a call without certainty. A text is never beyond an expression."""
+        if self.is_about_more_than_text:
             return True
-        return tool_name in self.names or (self.globs is not None and self.globs.match(tool_name) is not None)
+        for each in self.doubtful:  # noqa: SIM110 - a generator for each of hundreds of rules takes longer than all else
+            if reading.is_beyond_text(each):
+                return True
+        return False
 
-    def judged(self, subject: Subject) -> RuleMatch | None:
-        """Say whether the rule matches a call whose tool it covers, or may match it."""
-        for index, allowed in self.members:
-            if subject.labels[index] not in allowed:
-                return None
-        if self.hours is not None and not subject.is_within(self.hours, self.hours_key):
-            return None
+    def judged(self, subject: Subject) -> Answer:
+        """Say whether the rule matches a call that it covers; None, where it may."""
         is_certain, reading = True, subject.reading
-        answers = reading.answers
+        known = reading.answers.get
         for condition in self.asked:
-            answer = answers[condition.key] if condition.key in answers else reading.asked(condition)
+            answer = known(condition.key, UNASKED)
+            if answer is UNASKED:
+                answer = reading.asked(condition)
             if answer is False:
-                return None
-            is_certain = is_certain and answer is True
+                return False
+            if answer is None:
+                is_certain = False
+        if self.hours is not None and not subject.is_within(self.hours, self.hours_key):
+            return False
+        return True if is_certain else None
+
+    def match(self, subject: Subject, *, is_certain: bool) -> RuleMatch:
         values: JsonObject = {}
         if self.arguments:
-            values = {"arguments": [reading.seen(condition) for condition in self.arguments]}
+            values = {"arguments": [subject.reading.seen(condition) for condition in self.arguments]}
         return RuleMatch(
             self.label, self.verdict, self.priority, is_certain, self.reason_code, values, self.seats, self.standing
         )
@@ -192,20 +222,25 @@ def compiled(rule: Rule) -> CompiledRule:
         match.principals,
     )  # fmt: skip
     arguments = tuple(map(conditions.compiled, match.arguments))
-    label = f"{rule.name}@{rule.version}"
+    doubtful = tuple(each for each in arguments if each.operator is not Operator.EXISTS)
+    plain = RuleMatch(f"{rule.name}@{rule.version}", rule.verdict, rule.priority, seats=rule.seats)
     return CompiledRule(
-        label=label,
+        label=plain.rule,
         verdict=rule.verdict,
         priority=rule.priority,
+        standing=plain.rank,
+        demand=plain.demand,
         names=frozenset(match.tools) - frozenset(wild),
         globs=re.compile("|".join(map(translate, wild))) if wild else None,
         members=tuple((index, frozenset(names)) for index, names in enumerate(listed) if names),
         hours=match.hours,
         hours_key=match.hours.model_dump_json() if match.hours is not None else "",
         arguments=arguments,
-        asked=tuple(sorted(arguments, key=lambda each: each.is_expression)),
+        asked=arguments,
         seats=rule.seats,
-        standing=RuleMatch(label, rule.verdict, rule.priority, seats=rule.seats).rank,
+        doubtful=doubtful,
+        is_about_more_than_text=any(each.pattern is None for each in doubtful),
+        has_expression=any(each.pattern is not None for each in arguments),
     )
 
 
@@ -214,8 +249,9 @@ def read(name: str, version: int, stored: JsonObject) -> CompiledRule:
     try:
         return compiled(Rule.model_validate({**stored, "name": name, "version": version}))
     except (ValidationError, re.error):
-        label = f"{name}@{version}"
-        return CompiledRule(label, PolicyVerdict.BLOCK, 0, reason_code="policy.rule.unreadable")
+        plain = RuleMatch(f"{name}@{version}", PolicyVerdict.BLOCK, 0)
+        code = "policy.rule.unreadable"
+        return CompiledRule(plain.rule, plain.verdict, plain.priority, plain.rank, plain.demand, reason_code=code)
 
 
 def parsed(value: Any) -> Rule:

@@ -78,8 +78,10 @@ class Delivery(TenantOwned):
             models.UniqueConstraint(fields=["tenant", "endpoint", "event_id"], name="delivery_of_event_is_unique"),
         ]
         indexes = [
-            # The courier asks for what is due, the log for what is new.
-            models.Index(fields=["due_at"], name="delivery_is_due", condition=models.Q(status="pending")),
+            # The courier asks each endpoint for what is due, the log for what is new.
+            models.Index(
+                fields=["tenant", "endpoint", "due_at"], name="delivery_waits", condition=models.Q(status="pending")
+            ),
             models.Index(fields=["tenant", "-created_at"], name="delivery_by_time"),
             # Retention takes what is over, the oldest first.
             models.Index(

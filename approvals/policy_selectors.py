@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
-from approvals import grantmatch, matchers
+from approvals import evidence, grantmatch, matchers
 from approvals.grantmatch import CompiledGrant
 from approvals.matchers import CompiledRule
 from approvals.models import KillSwitch, PolicyProfile, PolicyRuleVersion, ToolPermission
@@ -21,6 +21,7 @@ from toolsys.domain.spec import SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.kept import Kept
 from toolsys.models import StandingGrant
+from toolsys.ports import Sealer
 from toolsys.tenancy import tenant_transaction
 
 log = logging.getLogger("toolsys.policy")
@@ -30,7 +31,8 @@ TENANTS_KEPT: Final = 512
 class Rulesets:
     """Reads each tenant's rules once per epoch. One for a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
         self._kept: Kept[Ruleset] = Kept(TENANTS_KEPT)
 
     def __call__(self, tenant_id: str, authz_epoch: int) -> Ruleset:
@@ -39,11 +41,11 @@ class Rulesets:
         found = self._kept.get(key)
         if found is None:
             with tenant_transaction(tenant_id):
-                found = self._kept.put(key, current_ruleset())
+                found = self._kept.put(key, current_ruleset(self._sealer))
         return found
 
 
-def current_ruleset() -> Ruleset:
+def current_ruleset(sealer: Sealer) -> Ruleset:
     """Return the tenant's rules as they stand. Transaction: needs the tenant's."""
     profiles = list(PolicyProfile.objects.all())
     permissions = ToolPermission.objects.order_by("id")
@@ -53,14 +55,17 @@ def current_ruleset() -> Ruleset:
         terms={row.name: Terms(row.expires_seconds, row.consume_seconds) for row in profiles},
         switched_off=frozenset((row.kind, row.target) for row in newest_switches() if row.is_off),
         permissions=tuple(Permission(row.agent_id, row.tools, row.is_enabled) for row in permissions),
-        grants=tuple(_grants()),
+        grants=tuple(_grants(sealer)),
     )
 
 
-def _grants() -> Iterator[CompiledGrant]:
-    """Yield what is confirmed and not at its end; one that cannot be read is no grant, and people are asked."""
+def _grants(sealer: Sealer) -> Iterator[CompiledGrant]:
+    """Yield what is confirmed and not at its end; what cannot be read or was altered is none, and people are asked."""
     rows = StandingGrant.objects.filter(activated_at__isnull=False, revoked_at=None, expires_at__gt=database.now())
     for row in rows.order_by("expires_at", "id"):
+        if evidence.words_digest(row, sealer) != row.words_digest:
+            log.error("grant %s does not say what was proposed; its calls are held", row.pk)
+            continue
         try:
             yield grantmatch.compiled(
                 identifier=row.pk, tool_name=row.tool_name, digest=row.tool_digest, agent=row.agent_id,

@@ -116,7 +116,7 @@ def drafted(value: Any) -> list[Rule]:
 def replay(tenant_id: str, rules: list[Rule], last: int, sealer: Sealer) -> Replayed:
     """Run a draft, in place of the tenant's rules, over its last calls. Transaction: its own; reads only."""
     with tenant_transaction(tenant_id):
-        profiles = policy_selectors.current_ruleset().profiles
+        profiles = policy_selectors.current_ruleset(sealer).profiles
         draft = Ruleset(tuple(map(matchers.compiled, rules)), profiles)
         left_out: list[UUID] = []
         found = compare(_recorded(tenant_id, min(last, CALLS_LIMIT), sealer, left_out), draft)

@@ -6,7 +6,7 @@ cell for review. Source: DESIGN §5, TS "Skills".
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from toolsys.domain.calls import Decision, ProposedAction
 from toolsys.domain.seats import Seat, seat_of, weight
@@ -14,6 +14,8 @@ from toolsys.domain.spec import JsonObject, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.domain.trust import TrustLevel
 
+# How many of the rules that match a decision lists, beside the one that decided.
+LISTED: Final = 10
 ALLOW, OBSERVE, EXPERT, CLIENT, BLOCK = PolicyVerdict
 _LOW, _MEDIUM, _HIGH = RiskLevel
 
@@ -86,8 +88,7 @@ class RuleMatch:
         return Demand.of(self.verdict, self.seats)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Demand:
+class Demand(NamedTuple):
     """How much a verdict asks for: its rank first, then people, then clients among them."""
 
     rank: int
@@ -113,13 +114,14 @@ def matrix_decision(action: ProposedAction) -> Decision:
 
 
 def ruled_decision(
-    matrix: Decision, matches: Sequence[RuleMatch], side_effect: SideEffectClass, profile: Profile
+    matrix: Decision, matches: Sequence[RuleMatch], side_effect: SideEffectClass, profile: Profile, omitted: int = 0
 ) -> Decision:
     """Combine the matrix with every rule that matches.
 
     A block wins whatever its priority. Of the others the highest priority counts, and of equal ones the strictest;
     loosened no further than the profile allows. A rule that only may match counts where it is stricter than that.
-    On a tie the matrix stands. A rule whose verdict the profile limits asks for the matrix's own seat.
+    On a tie the matrix stands. A rule whose verdict the profile limits asks for the matrix's own seat. `omitted`
+    counts rules that could not change it any more: the decision says how many it does not list.
     """
     if not matches:
         return matrix
@@ -133,12 +135,23 @@ def ruled_decision(
     for match in ordered:
         if not match.is_certain and match.demand > Demand.of(verdict, seats):
             decider, verdict, seats = match, match.verdict, match.seats
-    seen = {"matrix": matrix.verdict, "profile": profile.name, "rules": [_seen(match) for match in ordered]}
-    matched = {**matrix.matched, **seen}
+    matched = {
+        **matrix.matched,
+        "matrix": matrix.verdict,
+        "profile": profile.name,
+        **_listed(ordered, decider, omitted),
+    }
     if decider is None or Demand.of(verdict, seats) == Demand.of(matrix.verdict, matrix.seats):
         return Decision(matrix.verdict, matrix.reason_code, matrix.risk, matrix.rule, matched)
     code = decider.reason_code or f"policy.rule.{verdict}"
     return Decision(verdict, code, matrix.risk, decider.rule, matched, seats)
+
+
+def _listed(ordered: Sequence[RuleMatch], decider: RuleMatch | None, omitted: int) -> JsonObject:
+    """List the first that match, and the one that decided wherever it stands; say how many are not told of."""
+    listed = [match for index, match in enumerate(ordered) if index < LISTED or match is decider]
+    more = omitted + len(ordered) - len(listed)
+    return {"rules": [_seen(match) for match in listed]} | ({"rules_not_listed": more} if more else {})
 
 
 def _seen(match: RuleMatch) -> JsonObject:

@@ -75,12 +75,14 @@ class ConsoleLoginForm(AuthenticationForm):
 
     def clean(self) -> dict[str, Any]:
         """Raises: ValidationError, which names the wait."""
-        bounds = _login_bounds(self.cleaned_data.get("username") or "", self.request)
-        wait = guesses.wait_before(bounds)
+        account, shared = _login_bounds(self.cleaned_data.get("username") or "", self.request)
+        wait = guesses.wait_before([*account, shared])
         if wait:
             raise ValidationError(f"Too many attempts. Try again in {guesses.said(wait)}.", code="throttled")
         found = super().clean()
-        guesses.forget(bounds)
+        # Whoever has one account of their own may not forget with it what they guessed of others from their address.
+        guesses.forget(account)
+        guesses.take_back([shared])
         return found
 
     def confirm_login_allowed(self, user: AbstractBaseUser) -> None:
@@ -89,14 +91,15 @@ class ConsoleLoginForm(AuthenticationForm):
             raise self.get_invalid_login_error()
 
 
-def _login_bounds(username: str, request: HttpRequest | None) -> list[Bound]:
+def _login_bounds(username: str, request: HttpRequest | None) -> tuple[list[Bound], Bound]:
+    """Return the bounds of the account, and that of the address, which other accounts share."""
     account = username.casefold()[:200]
     address = request.META.get("REMOTE_ADDR", "") if request is not None else ""
     window = LOGIN_WINDOW_SECONDS
-    return [
-        Bound(f"login of {account} from {address}", LOGIN_LIMIT, window),
-        Bound(f"login of {account}", ACCOUNT_LIMIT, window), Bound(f"login from {address}", ADDRESS_LIMIT, window),
-    ]  # fmt: skip
+    own = [Bound(f"login of {account} from {address}", LOGIN_LIMIT, window)]
+    return [*own, Bound(f"login of {account}", ACCOUNT_LIMIT, window)], Bound(
+        f"login from {address}", ADDRESS_LIMIT, window
+    )
 
 
 class ConsoleSite(AdminSite):

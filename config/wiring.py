@@ -163,7 +163,7 @@ def worker_name() -> str:
 def compose(providers: dict[str, ToolProvider], execution: Execution | None) -> Composition:
     clock, ids = SystemClock(), RandomIds()
     sealer = Envelope(settings.MASTER_ENCRYPTION_KEYS)
-    bounds, crash_probe, rulesets = limits(), probe(), Rulesets()
+    bounds, crash_probe, rulesets = limits(), probe(), Rulesets(sealer)
     registry = Registry(
         [*builtins(clock), skill_load(providers)], providers, selectors.read_pin,
         output_ceiling_bytes=bounds.output_ceiling_bytes, limits=tool_limits(),

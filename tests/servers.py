@@ -1,7 +1,7 @@
 """An early pytest plugin: the suite's own PostgreSQL and Valkey, and one database for each test process.
 
 It runs before Django's settings are read. The cluster under `.data/test` (or TOOLSYS_TEST_DATA) has durability off;
-the schema is migrated once and cloned. The data of `make up` is never touched.
+the schema is migrated once and cloned, and what Python compiled is kept. The data of `make up` is never touched.
 """
 
 import atexit
@@ -44,13 +44,24 @@ ENVIRONMENT = {
 def start() -> None:
     """Start the servers in the process that the user started; xdist's workers inherit their addresses."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        data = Path(os.environ.get("TOOLSYS_TEST_DATA", ROOT / ".data" / "test"))
+        data = Path(os.environ.get("TOOLSYS_TEST_DATA", ROOT / ".data" / "test")).absolute()
+        _keep_bytecode(data / "bytecode")
         servers = embedded.start(data, durable=False)
         atexit.register(servers.stop)
         atexit.register(_say_no_more)
         os.environ.update({**servers.environment(), **ENVIRONMENT, "TOOLSYS_DATA_DIR": str(data / "files")})
         os.environ["TEST_TEMPLATE"] = _migrated_template()
     _own_database(os.environ["TEST_TEMPLATE"])
+
+
+def _keep_bytecode(folder: Path) -> None:
+    """Keep out of the source folders where that is asked for, but let no process compile everything again.
+
+    xdist's workers and the processes of tests are told through the environment.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(folder)
+        sys.dont_write_bytecode = False
 
 
 def _say_no_more() -> None:

@@ -13,20 +13,28 @@ BEGIN
 END $$;
 
 -- What the courier should try now: of each endpoint the message that has waited longest, so that a slow receiver keeps
--- nobody else waiting. It names, and decides nothing.
+-- nobody else waiting, however many messages wait for it. Steps from one endpoint with something to send to the next
+-- through the index, and reads one message of each. The time is the statement's, which an index can be searched by.
 CREATE OR REPLACE FUNCTION approvals_due_deliveries(p_limit int)
 RETURNS TABLE (tenant_id text, id uuid, endpoint_id uuid) LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
-    WITH due AS (
-        SELECT d.tenant_id, d.id, d.endpoint_id, d.due_at FROM public.notification_deliveries d
-        JOIN public.notification_endpoints e ON e.tenant_id = d.tenant_id AND e.id = d.endpoint_id
-        WHERE d.status = 'pending' AND d.due_at <= clock_timestamp() AND e.is_enabled
-          AND (d.leased_until IS NULL OR d.leased_until <= clock_timestamp())
-        ORDER BY d.due_at LIMIT 10 * p_limit),
-    first AS (
-        SELECT DISTINCT ON (due.tenant_id, due.endpoint_id) due.* FROM due
-        ORDER BY due.tenant_id, due.endpoint_id, due.due_at)
-    SELECT first.tenant_id, first.id, first.endpoint_id FROM first ORDER BY first.due_at LIMIT p_limit
+    WITH RECURSIVE waiting AS (
+        (SELECT d.tenant_id, d.endpoint_id FROM public.notification_deliveries d
+         WHERE d.status = 'pending' ORDER BY d.tenant_id, d.endpoint_id LIMIT 1)
+        UNION ALL
+        SELECT next.tenant_id, next.endpoint_id FROM waiting w CROSS JOIN LATERAL (
+            SELECT d.tenant_id, d.endpoint_id FROM public.notification_deliveries d
+            WHERE d.status = 'pending' AND (d.tenant_id, d.endpoint_id) > (w.tenant_id, w.endpoint_id)
+            ORDER BY d.tenant_id, d.endpoint_id LIMIT 1) next)
+    SELECT w.tenant_id, first.id, w.endpoint_id FROM waiting w
+    JOIN public.notification_endpoints e ON e.tenant_id = w.tenant_id AND e.id = w.endpoint_id AND e.is_enabled
+    CROSS JOIN LATERAL (
+        SELECT d.id, d.due_at FROM public.notification_deliveries d
+        WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.endpoint_id AND d.status = 'pending'
+          AND d.due_at <= statement_timestamp()
+          AND (d.leased_until IS NULL OR d.leased_until <= statement_timestamp())
+        ORDER BY d.due_at LIMIT 1) first
+    ORDER BY first.due_at LIMIT p_limit
 $$;
 
 -- Every live version of a webhook's secret, the newest first: while a rotation is under way, messages carry two

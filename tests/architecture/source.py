@@ -24,9 +24,23 @@ def module_path(name: str) -> Path:
 
 
 @cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """Return the module first, then every node below it; read once for all tests of a process."""
-    return tuple(ast.walk(ast.parse(path.read_text())))
+def tree(path: Path) -> ast.Module:
+    """Return the module; read once for all tests of a process."""
+    return ast.parse(path.read_text())
+
+
+def statements(block: ast.AST) -> Iterator[ast.stmt]:
+    """Yield every statement below a node, at any depth; expressions, which are most nodes of a file, are passed by."""
+    for child in ast.iter_child_nodes(block):
+        if isinstance(child, ast.stmt):
+            yield child
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from statements(child)
+
+
+def functions(block: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions and methods below a node, nested ones too."""
+    return (found for found in statements(block) if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def eager_lines(tree: ast.AST) -> set[int]:

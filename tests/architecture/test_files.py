@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tests.architecture.source import ROOMS, ROOT, modules, nodes
+from tests.architecture.source import ROOMS, ROOT, functions, modules, tree
 from tests.spec.requirements import gate
 
 FORBIDDEN = {
@@ -51,9 +51,8 @@ def test_no_function_outgrows_a_screen() -> None:
     long = {
         f"{where(path)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in [*written(), *checks()]
-        for node in nodes(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
+        for node in functions(tree(path))
+        if (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
     }
     assert long == {}
 
@@ -66,9 +65,5 @@ def test_no_name_says_nothing() -> None:
 
 @gate("house.files")
 def test_every_module_says_what_it_is() -> None:
-    silent = [
-        where(path)
-        for path in [*written(), *checks()]
-        if isinstance(module := nodes(path)[0], ast.Module) and module.body and not ast.get_docstring(module)
-    ]
+    silent = [where(path) for path in [*written(), *checks()] if tree(path).body and not ast.get_docstring(tree(path))]
     assert silent == []

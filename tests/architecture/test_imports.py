@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grimp
 
-from tests.architecture.source import ROOMS, ROOT, eager_lines, module_name, module_path, modules, nodes
+from tests.architecture.source import ROOMS, ROOT, eager_lines, module_name, module_path, modules, statements, tree
 from tests.spec.requirements import gate
 
 SDK = ("mcp", "mcp_types")
@@ -28,7 +28,7 @@ DIALLERS: dict[str, tuple[str, ...]] = {
 
 @cache
 def _eager(name: str) -> set[int]:
-    return eager_lines(nodes(module_path(name))[0])
+    return eager_lines(tree(module_path(name)))
 
 
 @cache
@@ -82,7 +82,7 @@ def test_the_sdk_is_named_in_the_sdk_room_only_lazily_or_not() -> None:
         module_name(path)
         for path in modules(*ROOMS)
         if not module_name(path).startswith("mcpcatalog.sdk")
-        for node in nodes(path)
+        for node in statements(tree(path))
         if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] in SDK for alias in node.names))
         or (isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] in SDK)
     ]
@@ -112,7 +112,7 @@ def test_nobody_dials_beside_the_client() -> None:
     beside = {
         (module_name(path), name)
         for path in modules("toolsys", "approvals", "mcpcatalog")
-        for node in nodes(path)
+        for node in statements(tree(path))
         for name in imported_names(node)
         if name in DIALLERS and not module_name(path).startswith(DIALLERS[name])
     }

@@ -1,5 +1,7 @@
 """What one tenant can do to the rows of another, through the ORM, in every tenant-owned table: nothing."""
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,6 +15,23 @@ from toolsys.tenancy import tenant_transaction
 MODELS = tenant_models()
 CHILDREN = [(model, field) for model in MODELS for field in parents(model)]
 pytestmark = pytest.mark.usefixtures("database")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Two tenants with one row of a table each."""
+
+    mine: str
+    other: str
+    own: models.Model
+    foreign: models.Model
+
+
+@cache
+def neighbours(model: type[models.Model]) -> Neighbours:
+    """Make them, with all parents, once: what is tried here must change nothing."""
+    mine, other = make_tenant("acme"), make_tenant("globex")
+    return Neighbours(mine, other, make(model, mine), make(model, other))
 
 
 def attempt(tenant_id: str, change: Any) -> Any:
@@ -30,8 +49,8 @@ REFUSED_OR_UNSEEN = {0, "row-level security", "permission denied"}
 @gate("rls.isolates")
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_another_tenant_s_rows_are_neither_read_nor_changed(model: type[models.Model]) -> None:
-    mine, other = make_tenant("acme"), make_tenant("globex")
-    own, foreign = make(model, mine), make(model, other)
+    found = neighbours(model)
+    mine, other, own, foreign = found.mine, found.other, found.own, found.foreign
     rows = model._base_manager
     with tenant_transaction(mine):
         assert set(rows.values_list("tenant_id", flat=True)) == {mine}
@@ -45,8 +64,8 @@ def test_another_tenant_s_rows_are_neither_read_nor_changed(model: type[models.M
 @gate("rls.isolates")
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_no_row_is_written_for_another_tenant_or_moved_to_one(model: type[models.Model]) -> None:
-    mine, other = make_tenant("acme"), make_tenant("globex")
-    own, planted = make(model, mine), row_values(model, other)
+    found = neighbours(model)
+    mine, other, own, planted = found.mine, found.other, found.own, row_values(model, found.other)
     rows = model._base_manager
     assert attempt(mine, lambda: rows.create(**planted)) in REFUSED_OR_UNSEEN - {0}
     assert attempt(mine, lambda: rows.filter(pk=own.pk).update(tenant_id=other)) in REFUSED_OR_UNSEEN - {0}
@@ -55,8 +74,7 @@ def test_no_row_is_written_for_another_tenant_or_moved_to_one(model: type[models
 @gate("rls.isolates")
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_without_a_tenant_there_are_no_rows(model: type[models.Model]) -> None:
-    tenant_id = make_tenant("acme")
-    make(model, tenant_id)
+    neighbours(model)
     assert model._base_manager.count() == 0
     with tenant_transaction(make_tenant("initech")):
         assert model._base_manager.count() == 0

@@ -1,8 +1,9 @@
 """How long one policy evaluation takes with 200 tenant rules. `python -m tests.bench.policy`; no server is needed.
 
 Rule sets: as tenants write them (most rules are about other tools); every rule covers the tool and looks at one value;
-every rule looks at hours and four values; every rule matches. Then an upper bound without a budget: every rule matches
-an expression of its own. Prints microseconds.
+every rule looks at hours and four values; every rule matches; every rule has an expression of its own, none of which
+matches, or each; one rule allows what all others would hold. Each call is another one. Prints microseconds of CPU time
+a call: the median of 200 rounds of ten.
 """
 
 import statistics
@@ -16,9 +17,12 @@ from approvals.matchers import Rule
 from approvals.ruleset import Ruleset
 from tests.unit.test_policy_matchers import facts
 from tests.unit.test_policy_rules import action
+from toolsys.domain.calls import ProposedAction
 from toolsys.domain.spec import JsonObject
 
-RULES, ROUNDS, BUDGET_MICROSECONDS = 200, 2_000, 500
+RULES, ROUNDS, BUDGET_MICROSECONDS = 200, 200, 500
+# Reading the clock of the thread takes longer than a call: it is read once for several.
+EACH = 10
 
 
 def usual(number: int) -> JsonObject:
@@ -52,31 +56,49 @@ def matching(number: int) -> JsonObject:
     return {"tools": ["mcp.*"], "arguments": [{"pointer": "/amount", "operator": "gt", "value": number}]}
 
 
-def measured(name: str, match: Callable[[int], JsonObject]) -> float:
-    rules = [
-        Rule.model_validate({"name": f"r{n}", "verdict": "block", "priority": n % 7, "match": match(n)})
-        for n in range(RULES)
-    ]
+def expressed(number: int) -> JsonObject:
+    """Every rule matches, by an expression of its own."""
+    return {"arguments": [{"pointer": "/to", "operator": "matches", "value": f".*(x{number})?@example[.]com"}]}
+
+
+def blocked(number: int) -> JsonObject:
+    return {"verdict": "block", "priority": number % 7}
+
+
+def loosened(number: int) -> JsonObject:
+    """One rule allows and stands before all others, each of which asks for more."""
+    return {"verdict": "require_expert_approval" if number else "allow", "priority": 0 if number else 9}
+
+
+def measured(name: str, match: Callable[[int], JsonObject], says: Callable[[int], JsonObject] = blocked) -> float:
+    rules = [Rule.model_validate({"name": f"r{n}", "match": match(n), **says(n)}) for n in range(RULES)]
     ruleset = Ruleset(tuple(map(matchers.compiled, rules)))
     gate = RuleGate(lambda tenant_id, epoch: ruleset, no_grants)
-    call = action(
-        tool_name="mcp.server_1.send", server_id="server_1", arguments_hash=uuid4().hex,
-        arguments={"to": "ann@example.com", "amount": 250, "labels": ["red", "blue"], "body": "x" * 2_000},
-    )  # fmt: skip
     at, taken = facts(), []
     for _ in range(ROUNDS):
-        began = time.perf_counter_ns()
-        gate.evaluate(call, at)
-        taken.append((time.perf_counter_ns() - began) / 1000)
+        calls = [call(uuid4().hex) for _ in range(EACH)]
+        began = time.thread_time_ns()
+        for each in calls:
+            gate.evaluate(each, at)
+        taken.append((time.thread_time_ns() - began) / 1000 / EACH)
     taken.sort()
     middle = statistics.median(taken)
     print(f"{name:12} rules={RULES} p50={middle:.0f} us p95={taken[ROUNDS * 95 // 100]:.0f} us")
     return middle
 
 
+def call(digest: str) -> ProposedAction:
+    return action(
+        tool_name="mcp.server_1.send", server_id="server_1", arguments_hash=digest, arguments={
+            "to": f"{digest}@example.com", "amount": 250, "labels": ["red", "blue"], "body": "x" * 2_000,
+        },
+    )  # fmt: skip
+
+
 if __name__ == "__main__":
     slowest = max(measured("usual", usual), measured("covering", covering))
     slowest = max(slowest, measured("conditions", conditions), measured("matching", matching))
-    measured("expressions", expressions)
-    print(f"budget: p50 <= {BUDGET_MICROSECONDS} us for all but the last")
+    slowest = max(slowest, measured("expressions", expressions), measured("expressed", expressed))
+    slowest = max(slowest, measured("loosened", matching, loosened), measured("loosened too", expressed, loosened))
+    print(f"budget: p50 <= {BUDGET_MICROSECONDS} us")
     raise SystemExit(slowest > BUDGET_MICROSECONDS)

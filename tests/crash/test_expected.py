@@ -62,8 +62,9 @@ def test_the_pairwise_choice_covers_every_pair_of_the_axes() -> None:
 
 
 def test_a_seed_names_one_choice() -> None:
-    assert selection.full(5) == selection.full(5)
-    assert selection.full(5) != selection.full(6)
+    chosen = selection.full(5)
+    assert chosen == selection.full(5)
+    assert chosen != selection.full(6)
 
 
 def test_a_second_crash_is_only_where_the_recovery_passes() -> None:

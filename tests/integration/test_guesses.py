@@ -113,3 +113,32 @@ def test_the_right_password_forgets_what_was_mistyped(acme: Tenancy) -> None:
         for _ in range(admin_site.LOGIN_LIMIT - 1):
             sign_in(approver, "guess", Client())
         assert sign_in(approver, PASSWORD, Client()) == ""
+
+
+@gate("passwords.bounded")
+def test_an_account_of_one_s_own_forgets_no_guess_at_others_from_one_address(
+    acme: Tenancy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin_site, "ADDRESS_LIMIT", 5)
+    own, others = (person((acme, Role.EXPERT_APPROVER), signed_in=False) for _ in range(2))
+    here = {"REMOTE_ADDR": "192.0.2.44"}
+    for _ in range(4):
+        assert "Too many" not in sign_in(others, "guess", Client(), **here)
+        assert sign_in(own, PASSWORD, Client(), **here) == ""
+    assert "Too many" not in sign_in(others, "guess", Client(), **here)
+    assert "Too many attempts" in sign_in(own, PASSWORD, Client(), **here)
+
+
+@gate("passwords.bounded")
+def test_many_who_sign_in_from_one_address_use_up_nothing(acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_site, "ADDRESS_LIMIT", 2)
+    colleagues = [person((acme, Role.EXPERT_APPROVER), signed_in=False) for _ in range(4)]
+    assert [sign_in(who, PASSWORD, Client(), REMOTE_ADDR="192.0.2.45") for who in colleagues] == [""] * 4
+
+
+@gate("passwords.bounded")
+def test_what_is_taken_back_from_a_window_that_has_ended_leaves_no_credit() -> None:
+    found = bound(limit=1)
+    guesses.take_back([found])
+    assert stored(found) == (None, -2)
+    assert [guesses.wait_before([found]) > 0 for _ in range(2)] == [False, True]

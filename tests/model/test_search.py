@@ -1,4 +1,5 @@
-"""No interleaving breaks an invariant: a few hundred schedules here, thousands in `make model`."""
+"""No interleaving breaks an invariant: sixty drawn schedules in each run, hundreds in `make test-slow`, thousands in
+`make model`."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,9 @@ def scripts(found: Iterable[enumerated.Enumerated]) -> Iterator[tuple[str, Sched
         yield " ".join(moves), given(scene, moves)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+@pytest.mark.parametrize(
+    "first", [pytest.param(first, marks=[pytest.mark.slow] if first else []) for first in range(0, SEEDS, BATCH)]
+)
 @gate("model.search")
 def test_drawn_schedules_break_no_invariant(first: int) -> None:
     """Play one again, with its moves: `make model SEED=…`."""

@@ -1,17 +1,24 @@
 """What no combination of tenant rules can do: loosen by tightening, outvote a block, depend on an order."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from approvals import rules
+from approvals import gate as gate_port
+from approvals import matchers, rules
+from approvals.conditions import Reading
+from approvals.matchers import CompiledRule, Rule, Subject
 from approvals.rules import Profile, RuleMatch
+from approvals.ruleset import Ruleset
 from tests.spec.requirements import gate
 from tests.unit.test_policy_rules import action
 from tests.unit.test_policy_table import decided
 from toolsys.domain.calls import ProposedAction
-from toolsys.domain.spec import Classification, RiskLevel, SideEffectClass
+from toolsys.domain.spec import Classification, JsonObject, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.domain.trust import TrustLevel
 
@@ -98,3 +105,56 @@ def test_a_rule_that_only_may_match_never_loosens(
 ) -> None:
     certain = [match for match in found if match.is_certain]
     assert decided(call, found, profile).verdict.rank >= decided(call, certain, profile).verdict.rank
+
+
+VALUES = st.sampled_from([1, 5, 9, 1.0, True, None, "1", "a7", "b12", "", ["a7"], {"x": 1}])
+POINTERS = st.sampled_from(["/a", "/b", "/c/x"])
+asked = st.one_of(
+    st.builds(lambda at, kind, value: {"pointer": at, "operator": kind, "value": value},
+              POINTERS, st.sampled_from(["eq", "ne", "contains"]), st.sampled_from([1, 5, True, None, "a7"])),
+    st.builds(lambda at, kind, value: {"pointer": at, "operator": kind, "value": value},
+              POINTERS, st.sampled_from(["lt", "gte"]), st.sampled_from([1, 5, "b"])),
+    st.builds(lambda at, value: {"pointer": at, "operator": "exists", "value": value}, POINTERS, st.booleans()),
+    st.builds(lambda at, value: {"pointer": at, "operator": "matches", "value": value}, POINTERS,
+              st.sampled_from(["a.*", ".*7", "b|a7", "(?i)A7", r"\Qa7", "x(y", ".*", "b(1)2", "^a7$", "(?P<n>a)7"])),
+)  # fmt: skip
+SEATED = [[], ["expert"], ["expert", "expert"], ["expert", "client"]]
+
+
+@st.composite
+def written(draw: st.DrawFn) -> list[CompiledRule]:
+    found = []
+    for number in range(draw(st.integers(0, 40))):
+        rule = {
+            "name": f"r{number}", "verdict": draw(verdicts), "priority": draw(st.integers(-2, 2)),
+            "seats": draw(st.sampled_from(SEATED)), "match": {"arguments": draw(st.lists(asked, max_size=3))},
+        }  # fmt: skip
+        try:
+            found.append(matchers.compiled(Rule.model_validate(rule)))
+        except ValidationError:
+            continue
+    return found
+
+
+@gate("policy.rules")
+@given(actions, written(), profiles, st.fixed_dictionaries({"a": VALUES, "b": VALUES, "c": VALUES}))
+def test_rules_that_nobody_asked_would_have_changed_nothing(
+    call: ProposedAction, found: list[CompiledRule], profile: Profile, arguments: JsonObject
+) -> None:
+    """What is stopped early decides as all rules together do, and says how many it does not list."""
+    call = replace(call, arguments=arguments)
+    subject = Subject.of(call, agent="assistant", principal="ann", now=datetime(2026, 11, 30, tzinfo=UTC))
+    each_alone = [
+        rule.match(alone, is_certain=answer is True)
+        for rule in found
+        if (answer := rule.judged(alone := replace(subject, reading=Reading(arguments)))) is not False
+    ]
+    whole = decided(call, each_alone, profile)
+    short = gate_port.judged(call, subject, Ruleset(tuple(found), {"drawn": profile}), "drawn")
+    assert (short.verdict, short.reason_code, short.rule, short.needed_seats) == (
+        whole.verdict, whole.reason_code, whole.rule, whole.needed_seats
+    )  # fmt: skip
+    told, all_told = short.matched.get("rules", []), whole.matched.get("rules", [])
+    assert [each for each in told if each not in all_told + [rules._seen(match) for match in each_alone]] == []
+    assert len(told) <= rules.LISTED + 1
+    assert len(told) + short.matched.get("rules_not_listed", 0) >= len(each_alone)

@@ -6,6 +6,9 @@ from tests.sabotage.defect import defect
 
 BALLOTS, SEATING, SERVICES = "approvals/ballots.py", "approvals/seating.py", "approvals/services.py"
 MAY: Final = "tests/integration/approvals/test_authorisation.py::test_who_may_decide"
+GUESSES, SITE = "toolsys/guesses.py", "config/admin_site.py"
+EVIDENCE: Final = "tests/integration/approvals/test_evidence.py::"
+GUESSED: Final = "tests/integration/test_guesses.py::"
 RACES: Final = "tests/integration/approvals/test_races.py::"
 GRANTS: Final = "tests/integration/approvals/test_grants.py::"
 PAIRS: Final = RACES + "test_of_two_people_or_moments_one_wins_and_the_loser_is_told"
@@ -105,5 +108,78 @@ APPROVAL_DEFECTS: Final = (
         "API: cookie without a token", "a cookie alone decides nothing", "toolsys/api/people.py",
         "        if request.method not in SAFE:\n", "        if request.method == \"NONE\":\n",
         "tests/integration/approvals/test_api.py::test_a_cookie_alone_decides_nothing",
+    ),
+    defect(
+        "grant: altered call confirmed", "what was altered since it was proposed is confirmed by nobody",
+        "approvals/grants.py", "if evidence.grant_alterations(grant, sealer):", "if False:",
+        EVIDENCE + "test_no_standing_grant_is_confirmed_whose_call_was_altered_after_it_was_proposed",
+        EVIDENCE + "test_no_standing_grant_is_confirmed_that_was_altered_after_it_was_proposed",
+    ),
+    defect(
+        "grant: its call not asked", "a grant stands on the call that it was drawn from", "approvals/evidence.py",
+        "    found = alterations(grant.request, sealer)\n", "    found: list[Alteration] = []\n",
+        EVIDENCE + "test_no_standing_grant_is_confirmed_whose_call_was_altered_after_it_was_proposed",
+    ),
+    defect(
+        "grant: uses not bound", "everything that a grant says is bound", "approvals/evidence.py",
+        '"maximum_uses": grant.maximum_uses, ', "",
+        EVIDENCE + "test_no_standing_grant_is_confirmed_that_was_altered_after_it_was_proposed",
+    ),
+    defect(
+        "grant: altered and used", "a grant that was altered stands for nothing", "approvals/policy_selectors.py",
+        "if evidence.words_digest(row, sealer) != row.words_digest:", "if False:",
+        GRANTS + "test_a_grant_that_was_altered_after_it_was_confirmed_stands_for_nothing",
+    ),
+    defect(
+        "outbox: clock asked of every row", "what is due is found through an index", "approvals/sql/10_outbox.sql",
+        "AND d.due_at <= statement_timestamp()", "AND d.due_at <= clock_timestamp()",
+        "tests/integration/approvals/test_outbox.py::test_what_is_due_is_found_through_an_index",
+    ),
+    defect(
+        "guesses: one too many", "attempts beyond the bound wait", GUESSES,
+        "if count > bound.limit else 0", "if count > bound.limit + 1 else 0",
+        GUESSED + "test_attempts_beyond_the_bound_wait_for_the_end_of_the_window",
+        GUESSED + "test_signing_in_is_bounded_and_says_how_long_to_wait",
+    ),
+    defect(
+        "guesses: window without an end", "a window ends by itself", GUESSES,
+        '        _command("EXPIRE", bound.key, bound.window_seconds)\n', "",
+        GUESSED + "test_a_window_ends_by_itself_whenever_its_process_died",
+    ),
+    defect(
+        "guesses: a count for each process", "guesses are counted across processes", GUESSES,
+        "return PREFIX + hashlib", "return f\"{__import__('os').getpid()}\" + hashlib",
+        GUESSED + "test_another_process_counts_the_same_guesses",
+    ),
+    defect(
+        "guesses: uncounted ones pass", "what cannot be counted is not judged", GUESSES,
+        "        return UNCOUNTED_SECONDS\n", "        return 0\n",
+        GUESSED + "test_nobody_guesses_where_nobody_can_count",
+    ),
+    defect(
+        "guesses: no bound of the account", "an account is bounded from everywhere", SITE,
+        'Bound(f"login of {account}", ACCOUNT_LIMIT, window)', 'Bound(f"login of {account}", 10**9, window)',
+        GUESSED + "test_an_account_is_bounded_from_everywhere_and_one_that_is_not_there_reads_the_same",
+    ),
+    defect(
+        "guesses: nothing is forgotten", "the right password forgets what was mistyped", SITE,
+        "        guesses.forget(account)\n", "", GUESSED + "test_the_right_password_forgets_what_was_mistyped",
+    ),
+    defect(
+        "guesses: an own account forgets all", "no login forgets guesses at others", SITE,
+        "guesses.take_back([shared])", "guesses.forget([shared])",
+        GUESSED + "test_an_account_of_one_s_own_forgets_no_guess_at_others_from_one_address",
+    ),
+    defect(
+        "guesses: signing in counts as one", "the right password is no guess", SITE,
+        "        guesses.take_back([shared])\n", "",
+        GUESSED + "test_many_who_sign_in_from_one_address_use_up_nothing",
+    ),
+    defect(
+        "guesses: credit kept", "nothing is taken back from a window that has ended", GUESSES,
+        '            if int(_command("DECR", bound.key)) < 0:  # its window had ended\n'
+        '                _command("DEL", bound.key)\n',
+        '            _command("DECR", bound.key)\n',
+        GUESSED + "test_what_is_taken_back_from_a_window_that_has_ended_leaves_no_credit",
     ),
 )  # fmt: skip

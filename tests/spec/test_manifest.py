@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.architecture.source import functions
 from tests.spec.requirement import LATER
 from tests.spec.requirements import REQUIREMENTS
 
@@ -15,9 +16,7 @@ def bindings(source: str) -> Iterator[tuple[str, str]]:
     """Yield (test, requirement id) for every `@gate(…)` in a module."""
     if "gate(" not in source:
         return
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
+    for node in functions(ast.parse(source)):
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "gate":
                 for argument in decorator.args:

@@ -5,6 +5,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,8 +46,9 @@ def read_elsewhere() -> Iterator[str]:
     """Yield each variable that some module reads by its literal name, past `config.env`."""
     for package in ("config", "toolsys", "approvals", "mcpcatalog"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                yield from _names(node)
+            if "environ" in (source := path.read_text()) or "getenv" in source:
+                for node in ast.walk(ast.parse(source)):
+                    yield from _names(node)
 
 
 def _names(node: ast.AST) -> Iterator[str]:
@@ -93,6 +95,7 @@ def compose() -> dict[str, Any]:
     return found
 
 
+@cache
 def pods() -> dict[str, Any]:
     """Return the pod of each part of the manifests."""
     documents = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))

@@ -13,7 +13,7 @@ from approvals import gate as port
 from approvals import matchers
 from approvals.conditions import Reading
 from approvals.matchers import Hours, Rule, Subject
-from approvals.rules import RuleMatch
+from approvals.rules import LISTED, RuleMatch
 from approvals.ruleset import Permission, Ruleset
 from tests.spec.requirements import gate
 from tests.unit.test_policy_rules import action
@@ -23,6 +23,7 @@ from toolsys.domain.spec import Classification, RiskLevel, SideEffectClass
 from toolsys.domain.states import PolicyVerdict, RunStatus
 from toolsys.domain.trust import TrustLevel
 
+ORDER = sorted(range(3 * LISTED), key=lambda number: f"{number}@")
 MONDAY = datetime(2026, 11, 30, 9, 30, tzinfo=UTC)
 
 
@@ -45,7 +46,7 @@ def subject_of(call: ProposedAction) -> Subject:
 def judged(match: dict[str, Any], **changes: Any) -> RuleMatch | None:
     rule = matchers.compiled(Rule.model_validate({"name": "r", "verdict": "block", "match": match}))
     call = action(**{"tool_name": "mcp.mail.send", "server_id": "mail", **changes})
-    found = Ruleset((rule,)).matches(subject_of(call))
+    found, _ = Ruleset((rule,)).matches(subject_of(call))
     return found[0] if found else None
 
 
@@ -190,3 +191,18 @@ def test_the_order_is_switches_flag_manifest_permissions_and_then_rules() -> Non
         ("policy.manifest.not_listed", "manifest"), ("policy.manifest.not_listed", "tool permissions"),
         ("policy.rule.block", "r@1"),
     ]  # fmt: skip
+
+
+@gate("policy.rules")
+@pytest.mark.parametrize("operator", ["gt", "matches"])
+def test_a_rule_that_only_may_match_is_asked_however_many_are_listed_before_it(operator: str) -> None:
+    wanted, value = (1, "2") if operator == "gt" else (".*", 2)
+    certain = [{"name": f"r{number}", "verdict": "allow", "priority": 9} for number in range(3 * LISTED)]
+    doubtful = {"name": "may", "verdict": "require_client_approval",
+                "match": {"arguments": [{"pointer": "/n", "operator": operator, "value": wanted}]}}  # fmt: skip
+    read = Ruleset(tuple(matchers.compiled(Rule.model_validate(each)) for each in [*certain, doubtful]))
+    call = action(arguments={"n": value}, classification=Classification(side_effect=SideEffectClass.NONE))
+    found = port.judged(call, subject_of(call), read, "default")
+    assert (found.verdict, found.rule) == (PolicyVerdict.REQUIRE_CLIENT_APPROVAL, "may@1")
+    assert [each["rule"] for each in found.matched["rules"]] == [*(f"r{n}@1" for n in ORDER[:LISTED]), "may@1"]
+    assert found.matched["rules_not_listed"] == 2 * LISTED

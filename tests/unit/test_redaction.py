@@ -38,11 +38,10 @@ SECRETS = [
 
 @gate("redaction.closed")
 @pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("frame", ["{}", "see {} there", '"{}"', "<{}>", "a,{},b", "({})", "key={}\n"])
-def test_secrets_and_personal_data_are_replaced_wherever_they_stand(secret: str, frame: str) -> None:
-    found = redact_text(frame.format(secret))
-    assert MARK in found
-    assert secret.strip("()+") not in found
+def test_secrets_and_personal_data_are_replaced_wherever_they_stand(secret: str) -> None:
+    frames = ["{}", "see {} there", '"{}"', "<{}>", "a,{},b", "({})", "key={}\n"]
+    found = {frame: redact_text(frame.format(secret)) for frame in frames}
+    assert {frame: text for frame, text in found.items() if MARK not in text or secret.strip("()+") in text} == {}
 
 
 @gate("redaction.closed")
@@ -63,9 +62,10 @@ def test_a_private_key_goes_with_its_body(end: str) -> None:
     "private_key", "pin", "PIN", "user_pin", "cvv", "card_cvc", "ssn", "iban", "card_number", "credential", "tax_id",
     "card-number", "Account Number", "private-key", "social-security",
 ])  # fmt: skip
-@pytest.mark.parametrize("value", ["plain", 1234, 12.5, ["a"], {"a": "b"}, 0])
-def test_a_member_that_sounds_like_a_secret_is_replaced_whatever_it_holds(name: str, value: Any) -> None:
-    assert redact({"outer": [{name: value, "other": "kept"}]}) == {"outer": [{name: MARK, "other": "kept"}]}
+def test_a_member_that_sounds_like_a_secret_is_replaced_whatever_it_holds(name: str) -> None:
+    values: list[Any] = ["plain", 1234, 12.5, ["a"], {"a": "b"}, 0]
+    found = [redact({"outer": [{name: value, "other": "kept"}]}) for value in values]
+    assert found == [{"outer": [{name: MARK, "other": "kept"}]}] * len(values)
 
 
 def test_an_empty_secret_and_a_flag_stay_as_they_are() -> None:
@@ -111,12 +111,10 @@ def test_moments_counts_and_long_identifiers_are_left_alone(number: float) -> No
 
 @gate("redaction.closed")
 @pytest.mark.parametrize("name", ["phone", "phoneNumber", "mobile_no", "tel", "home-tel", "fax", "MSISDN", "whatsapp"])
-@pytest.mark.parametrize("value", [5552671, "5552671", "555 26 71", 1155552671, [5552671], {"work": ["5552671"]}])
-def test_a_member_that_sounds_like_a_phone_loses_its_numbers(name: str, value: Any) -> None:
-    found = json.dumps(redact({name: value, "city": "Berlin"}))
-    assert MARK in found
-    assert "71" not in found
-    assert "Berlin" in found
+def test_a_member_that_sounds_like_a_phone_loses_its_numbers(name: str) -> None:
+    values: list[Any] = [5552671, "5552671", "555 26 71", 1155552671, [5552671], {"work": ["5552671"]}]
+    found = [json.dumps(redact({name: value, "city": "Berlin"})) for value in values]
+    assert [text for text in found if MARK not in text or "71" in text or "Berlin" not in text] == []
 
 
 @pytest.mark.parametrize(

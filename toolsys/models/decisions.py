@@ -72,7 +72,8 @@ class StandingGrant(TenantOwned):
     """An approval in advance: one very tool, for one agent, under conditions, so many times, until a moment.
 
     Drawn from a held call by one person and confirmed by as many others as that call has seats; revoked by anybody who
-    may confirm. What it says never changes (by grant in the database). `confirmations` are {user, seat}, as votes are.
+    may confirm. What it says never changes (by grant in the database); `words_digest` binds all of it under a key that
+    the database does not have. `confirmations` are {user, seat}, as votes are.
     Personal data: who proposed, confirmed and revoked it.
     """
 
@@ -88,6 +89,7 @@ class StandingGrant(TenantOwned):
     uses = models.IntegerField(db_default=0)
     expires_at = models.DateTimeField()
     note = models.TextField()
+    words_digest = models.TextField(db_default="", blank=True)
     proposed_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     confirmations = models.JSONField(default=list, db_default=Value([], output_field=models.JSONField()))
     activated_at = models.DateTimeField(null=True)

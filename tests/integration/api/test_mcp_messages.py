@@ -35,38 +35,38 @@ def client(acme: Tenancy) -> Iterator[Peer]:
     connections.close_all()
 
 
+AT_FAULT: list[tuple[Any, tuple[int, int, str]]] = [
+    ("{", (400, -32700, "request.malformed")), ("", (415, -32600, "request.unsupported_media_type")),
+    ('{"a": 1, "a": 2}', (400, -32700, "request.malformed")), ("[" * 100_000, (400, -32700, "request.malformed")),
+    ([PING, PING], (400, -32600, "mcp.request_invalid")), ([], (400, -32600, "mcp.request_invalid")),
+    ("7", (400, -32600, "mcp.request_invalid")), ({**PING, "jsonrpc": "1.0"}, (400, -32600, "mcp.request_invalid")),
+    ({**PING, "method": 7}, (400, -32600, "mcp.request_invalid")),
+    ({**PING, "id": 1.5}, (400, -32600, "mcp.request_invalid")),
+    ({**PING, "id": None}, (400, -32600, "mcp.request_invalid")),
+    ({**PING, "id": True}, (400, -32600, "mcp.request_invalid")),
+    ({**PING, "id": "x" * 129}, (400, -32600, "mcp.request_invalid")),
+    ({"jsonrpc": "2.0", "id": 1, "result": {}}, (400, -32600, "mcp.request_invalid")),
+    ({**PING, "params": [1]}, (400, -32602, "mcp.parameters_invalid")),
+    ({**PING, "method": "prompts/list"}, (200, -32601, "mcp.method_unknown")),
+    ({**PING, "method": "sampling/createMessage"}, (200, -32601, "mcp.method_unknown")),
+    ({**PING, "method": "tasks/get", "params": {"taskId": "x"}}, (200, -32601, "mcp.method_unknown")),
+    ({**PING, "method": "server/discover"}, (200, -32601, "mcp.method_unknown")),
+    ({**PING, "method": "tools/call", "params": {}}, (200, -32602, "mcp.parameters_invalid")),
+    ({**PING, "method": "tools/call", "params": {"name": "a\nb"}}, (200, -32602, "mcp.parameters_invalid")),
+    ({**PING, "method": "tools/call", "params": {"name": "x.y", "arguments": "{}"}},
+     (200, -32602, "mcp.parameters_invalid")),
+    ({**PING, "method": "initialize"}, (200, -32602, "mcp.parameters_invalid")),
+]  # fmt: skip
+
+
 @gate("mcp.face.refused")
-@pytest.mark.parametrize(
-    ("body", "refusal"),
-    [
-        ("{", (400, -32700, "request.malformed")), ("", (415, -32600, "request.unsupported_media_type")),
-        ('{"a": 1, "a": 2}', (400, -32700, "request.malformed")), ("[" * 100_000, (400, -32700, "request.malformed")),
-        ([PING, PING], (400, -32600, "mcp.request_invalid")), ([], (400, -32600, "mcp.request_invalid")),
-        ("7", (400, -32600, "mcp.request_invalid")), ({**PING, "jsonrpc": "1.0"}, (400, -32600, "mcp.request_invalid")),
-        ({**PING, "method": 7}, (400, -32600, "mcp.request_invalid")),
-        ({**PING, "id": 1.5}, (400, -32600, "mcp.request_invalid")),
-        ({**PING, "id": None}, (400, -32600, "mcp.request_invalid")),
-        ({**PING, "id": True}, (400, -32600, "mcp.request_invalid")),
-        ({**PING, "id": "x" * 129}, (400, -32600, "mcp.request_invalid")),
-        ({"jsonrpc": "2.0", "id": 1, "result": {}}, (400, -32600, "mcp.request_invalid")),
-        ({**PING, "params": [1]}, (400, -32602, "mcp.parameters_invalid")),
-        ({**PING, "method": "prompts/list"}, (200, -32601, "mcp.method_unknown")),
-        ({**PING, "method": "sampling/createMessage"}, (200, -32601, "mcp.method_unknown")),
-        ({**PING, "method": "tasks/get", "params": {"taskId": "x"}}, (200, -32601, "mcp.method_unknown")),
-        ({**PING, "method": "server/discover"}, (200, -32601, "mcp.method_unknown")),
-        ({**PING, "method": "tools/call", "params": {}}, (200, -32602, "mcp.parameters_invalid")),
-        ({**PING, "method": "tools/call", "params": {"name": "a\nb"}}, (200, -32602, "mcp.parameters_invalid")),
-        ({**PING, "method": "tools/call", "params": {"name": "x.y", "arguments": "{}"}},
-         (200, -32602, "mcp.parameters_invalid")),
-        ({**PING, "method": "initialize"}, (200, -32602, "mcp.parameters_invalid")),
-    ],
-)  # fmt: skip
-def test_a_message_at_fault_is_refused(client: Peer, body: Any, refusal: tuple[int, int, str]) -> None:
-    answer = client.post(body)
-    assert answer.refusal == refusal
-    error = answer.body["error"]
-    assert (error["message"], error["data"]["retryable"]) == (reason(refusal[2]).message, reason(refusal[2]).retryable)
-    assert error["data"]["request_id"] == answer.headers["Request-Id"]
+def test_a_message_at_fault_is_refused(client: Peer) -> None:
+    answers = [client.post(body) for body, _ in AT_FAULT]
+    assert [answer.refusal for answer in answers] == [refusal for _, refusal in AT_FAULT]
+    for answer in answers:
+        error, said = answer.body["error"], reason(answer.refusal[2])
+        assert (error["message"], error["data"]["retryable"]) == (said.message, said.retryable)
+        assert error["data"]["request_id"] == answer.headers["Request-Id"]
 
 
 @gate("mcp.face.refused")
@@ -140,15 +140,13 @@ ENVELOPES: list[tuple[dict[str, Any], dict[str, Any], tuple[int, int, str]]] = [
 
 
 @gate("mcp.face.refused")
-@pytest.mark.parametrize(("changed", "headers", "refusal"), ENVELOPES, ids=[str(n) for n in range(len(ENVELOPES))])
-def test_an_envelope_that_disagrees_with_itself_is_refused(
-    client: Peer, changed: dict[str, Any], headers: dict[str, Any], refusal: tuple[int, int, str]
-) -> None:
-    answer = client.post(_stateless(**json_copy(changed)), **{**HEADERS, **headers})
-    assert answer.refusal == refusal
-    if refusal[1] == -32022:
-        assert answer.body["error"]["data"]["supported"] == [NEW]
-        assert answer.body["error"]["data"]["requested"] == "2027-01-01"
+def test_an_envelope_that_disagrees_with_itself_is_refused(client: Peer) -> None:
+    answers = [
+        client.post(_stateless(**json_copy(changed)), **{**HEADERS, **headers}) for changed, headers, _ in ENVELOPES
+    ]
+    assert [answer.refusal for answer in answers] == [refusal for *_, refusal in ENVELOPES]
+    (other,) = [answer.body["error"]["data"] for answer in answers if answer.refusal[1] == -32022]
+    assert (other["supported"], other["requested"]) == ([NEW], "2027-01-01")
 
 
 def json_copy(value: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,17 @@ from django.test.utils import CaptureQueriesContext
 from approvals import evidence, grants, policy_services
 from approvals.evidence import Alteration
 from tests.factories import Tenancy
-from tests.integration.approvals.desk import ADMIN, EXPERT, Desk, desk_of, hold, person
+from tests.integration.approvals.desk import (
+    ADMIN,
+    CLIENT,
+    EXPERT,
+    Desk,
+    as_owner,
+    ask_for,
+    desk_of,
+    hold,
+    person,
+)
 from tests.integration.console.people import INBOX, page_of
 from tests.integration.console.people import person as visitor
 from tests.spec.requirements import gate
@@ -32,6 +42,7 @@ ALTERED: dict[str, tuple[Any, dict[str, Any], Alteration]] = {
     "another repetition": (Invocation, {"idempotency_class": "idempotent"}, Alteration.FACTS),
     "another server": (ApprovalRequest, {"binding": "elsewhere"}, Alteration.FACTS),
     "no server": (ApprovalRequest, {"binding": None}, Alteration.FACTS),
+    "another tool for grants": (ApprovalRequest, {"tool_digest": "0" * 64}, Alteration.FACTS),
     "what is sealed": (InvocationPayload, {"sealed": b"\1" * 120}, Alteration.UNREADABLE),
     "nothing sealed": (InvocationPayload, {"sealed": None}, Alteration.UNREADABLE),
 }
@@ -88,6 +99,82 @@ def test_no_standing_grant_is_drawn_from_a_call_that_was_altered(acme: Tenancy, 
         grants.propose_grant(**given)
     with tenant_transaction(acme.id):
         assert StandingGrant.objects.count() == 1
+
+
+def proposed_grant(desk: Desk, **changes: Any) -> StandingGrant:
+    given: dict[str, Any] = {
+        "tenant_id": desk.tenancy.id, "user": person(desk.tenancy, ADMIN), "request_id": desk.request.pk,
+        "conditions": [{"pointer": "/line", "operator": "eq", "value": "x"}], "maximum_uses": 2, "note": "nightly",
+        "expires_seconds": 3600.0, "sealer": desk.tenancy.runtime.sealer,
+    }  # fmt: skip
+    return grants.propose_grant(**{**given, **changes})
+
+
+def confirmed(desk: Desk, grant: StandingGrant, user: Any = None) -> StandingGrant:
+    return grants.confirm_grant(
+        tenant_id=desk.tenancy.id, grant_id=grant.pk, user=user or person(desk.tenancy, EXPERT),
+        sealer=desk.tenancy.runtime.sealer, is_reauthenticated=True,
+    )  # fmt: skip
+
+
+def is_in_force(desk: Desk, grant: StandingGrant) -> bool:
+    with tenant_transaction(desk.tenancy.id):
+        return StandingGrant.objects.get(pk=grant.pk).activated_at is not None
+
+
+@gate("approvals.evidence")
+@pytest.mark.parametrize("what", ALTERED)
+def test_no_standing_grant_is_confirmed_whose_call_was_altered_after_it_was_proposed(acme: Tenancy, what: str) -> None:
+    model, changes, _ = ALTERED[what]
+    desk = hold(acme)
+    grant = proposed_grant(desk)
+    alter(desk, model, changes)
+    with pytest.raises(Problem, match=r"approval\.altered"):
+        confirmed(desk, grant)
+    assert not is_in_force(desk, grant)
+
+
+REWORDED: dict[str, str] = {
+    "no condition": "conditions = '[]'",
+    "a wider condition": """conditions = '[{"pointer": "/line", "operator": "prefix", "value": ""}]'""",
+    "more uses": "maximum_uses = 1000",
+    "a longer time": "expires_at = expires_at + interval '20 days'",
+    "everybody": "principal_id = NULL",
+    "another tool": "tool_name = 'demo.echo'",
+    "another version": "tool_digest = repeat('0', 64)",
+    "fewer seats": "seats = '[\"expert\"]'",
+    "a less trusted room": "origin_trust = 'internal_tool'",
+    "another reason": "note = 'harmless'",
+    "another proposer": "proposed_by_id = (SELECT max(id) FROM auth_user)",
+    "what binds it": "words_digest = repeat('0', 64)",
+    "nothing binds it": "words_digest = ''",
+}
+
+
+@gate("approvals.evidence")
+@pytest.mark.parametrize("what", REWORDED)
+def test_no_standing_grant_is_confirmed_that_was_altered_after_it_was_proposed(acme: Tenancy, what: str) -> None:
+    """Two people read the same words: what one of them proposed is what the other one confirms."""
+    ask_for(acme, "expert", "client")
+    desk = hold(acme)
+    grant, client, expert = proposed_grant(desk), person(acme, CLIENT), visitor((acme, EXPERT))
+    path = f"/admin/toolsys/standinggrant/{grant.pk}/change/"
+    assert ("Confirm it" in expert.text(path), "Altered since" in expert.text(path)) == (True, False)
+    confirmed(desk, grant, client)
+    as_owner(acme, f"UPDATE standing_grants SET {REWORDED[what]} WHERE id = %s", grant.pk)
+    with pytest.raises(Problem, match=r"approval\.altered"):
+        confirmed(desk, grant)
+    assert not is_in_force(desk, grant)
+    assert ("Confirm it" in expert.text(path), "Altered since" in expert.text(path)) == (False, True)
+
+
+@gate("approvals.evidence")
+@pytest.mark.parametrize("value", [1e300, -3, 0.1, 2.0, True, None, "e\N{COMBINING ACUTE ACCENT}", 2**53 - 1])
+def test_a_grant_that_nobody_altered_is_confirmed_whatever_its_condition_compares(acme: Tenancy, value: Any) -> None:
+    desk = hold(acme)
+    grant = proposed_grant(desk, conditions=[{"pointer": "/line", "operator": "ne", "value": value}])
+    desk.decide(person(acme, EXPERT))
+    assert confirmed(desk, grant).activated_at is not None, "also after its call was decided"
 
 
 @gate("approvals.evidence")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connections
 
-from approvals import grants, policy_selectors, policy_services
+from approvals import evidence, grants, policy_selectors, policy_services
 from approvals.models import GrantConfirmation
 from tests.effects import EffectServer
 from tests.factories import Tenancy
@@ -38,7 +38,7 @@ def proposed(acme: Tenancy, **changes: Any) -> StandingGrant:
 
 def confirmed(acme: Tenancy, grant: StandingGrant, user: Any = None, **changes: Any) -> StandingGrant:
     given = {"tenant_id": acme.id, "grant_id": grant.id, "user": user or person(acme, EXPERT)}
-    return grants.confirm_grant(**{**given, "is_reauthenticated": True, **changes})
+    return grants.confirm_grant(**{**given, "is_reauthenticated": True, "sealer": acme.runtime.sealer, **changes})
 
 
 def granted(acme: Tenancy, **changes: Any) -> StandingGrant:
@@ -47,6 +47,15 @@ def granted(acme: Tenancy, **changes: Any) -> StandingGrant:
 
 def call(acme: Tenancy, line: str = "x", **changes: Any) -> Disposition:
     return acme.propose((WRITE, {"line": line}), **changes)[0]
+
+
+def reworded(acme: Tenancy, grant: StandingGrant, change: str, *, is_bound: bool = True) -> None:
+    """Let a grant say something else; bound anew, as if it had been proposed like that."""
+    as_owner(acme, f"UPDATE standing_grants SET {change} WHERE id = %s", grant.id)
+    with tenant_transaction(acme.id):
+        digest = evidence.words_digest(StandingGrant.objects.get(pk=grant.pk), acme.runtime.sealer)
+    if is_bound:
+        as_owner(acme, "UPDATE standing_grants SET words_digest = %s WHERE id = %s", digest, grant.id)
 
 
 def uses(acme: Tenancy, grant: StandingGrant) -> tuple[int, int]:
@@ -87,7 +96,7 @@ def test_what_a_grant_does_not_say_is_held(acme: Tenancy, what: str) -> None:
     if what != "proposed only":
         confirmed(acme, grant)
     if what == "expired":
-        as_owner(acme, "UPDATE standing_grants SET expires_at = clock_timestamp() WHERE id = %s", grant.id)
+        reworded(acme, grant, "expires_at = clock_timestamp()")
     if what == "revoked":
         grants.revoke_grant(tenant_id=acme.id, grant_id=grant.id, user=person(acme, CLIENT))
     assert call(acme, "y" if what == "argument" else "x").state is Progress.HELD
@@ -98,7 +107,7 @@ def test_what_a_grant_does_not_say_is_held(acme: Tenancy, what: str) -> None:
 def test_a_grant_is_for_its_principal_its_agent_and_its_tenant(acme: Tenancy, globex: Tenancy) -> None:
     grant = granted(acme)
     assert call(globex).state is Progress.HELD
-    as_owner(acme, "UPDATE standing_grants SET principal_id = NULL WHERE id = %s", grant.id)
+    reworded(acme, grant, "principal_id = NULL")
     assert call(acme).state is Progress.HANDED_OFF
 
 
@@ -107,8 +116,24 @@ def test_a_grant_is_for_its_principal_its_agent_and_its_tenant(acme: Tenancy, gl
 def test_a_grant_is_for_the_very_tool_and_for_no_less_trusted_room(acme: Tenancy, change: str) -> None:
     """Another version, classification, server or credential is another digest; the call's context carries no label."""
     grant = granted(acme)
-    as_owner(acme, f"UPDATE standing_grants SET {change} WHERE id = %s", grant.id)
+    reworded(acme, grant, change)
     assert call(acme).state is Progress.HELD
+
+
+@gate("grants.bounds")
+@pytest.mark.parametrize(
+    "change", ["conditions = '[]'", "maximum_uses = 9", "words_digest = ''", "note = 'else'"],
+    ids=["conditions", "uses", "what binds it", "reason"],
+)  # fmt: skip
+def test_a_grant_that_was_altered_after_it_was_confirmed_stands_for_nothing(acme: Tenancy, change: str) -> None:
+    """A process knows the words that it has read; whoever reads them again finds that nobody confirmed these."""
+    grant, author = granted(acme, maximum_uses=5), person(acme, ADMIN)
+    for is_bound, state in ((True, Progress.HANDED_OFF), (False, Progress.HELD)):
+        reworded(acme, grant, change if not is_bound else "note = note", is_bound=is_bound)
+        policy_services.save_rule(
+            tenant_id=acme.id, user=author, name="other", verdict="block", match={"risks": ["low"]}
+        )
+        assert call(acme).state is state
 
 
 @gate("grants.four_eyes")
@@ -255,7 +280,7 @@ def test_what_happens_to_a_grant_between_judging_and_intent_is_seen(acme: Tenanc
 @gate("grants.unreadable")
 def test_grants_that_cannot_be_read_leave_the_call_to_people(acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> None:
     grant = granted(acme)
-    as_owner(acme, "UPDATE standing_grants SET conditions = '[{\"no\": 1}]' WHERE id = %s", grant.id)
+    reworded(acme, grant, "conditions = '[{\"no\": 1}]'")
     assert call(acme).state is Progress.HELD
 
     def broken(*_: object, **__: object) -> Any:

@@ -1,6 +1,7 @@
 """The outbox: written with the fact, signed for a public library to verify, sent at least once under one id."""
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core import mail
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from approvals import courier, notify
@@ -35,6 +36,7 @@ from toolsys.ports import Runtime
 from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
+SOURCE = Path(courier.__file__).parent / "sql" / "10_outbox.sql"
 TYPES = ("approval.requested", "approval.approved", "tool.call.denied")
 
 
@@ -379,3 +381,37 @@ def test_the_suite_s_environment_has_no_mail_server() -> None:
     assert not transaction.get_connection().in_atomic_block
     assert os.environ.get("EMAIL_HOST") is None
     assert wiring.courier().mailer is None
+
+
+@gate("outbox.turns")
+def test_a_long_queue_of_one_endpoint_hides_no_message_of_another(acme: Tenancy, globex: Tenancy) -> None:
+    other, slow = [subscribed(tenancy, "https://example.org/hook")[0] for tenancy in (globex, acme)]
+    past = timezone.now() - timedelta(hours=1)
+    made = {"event_type": "approval.requested", "due_at": past}
+    with tenant_transaction(acme.id):
+        Delivery.objects.bulk_create(
+            Delivery(tenant_id=acme.id, endpoint=slow, **{**made, "due_at": past - timedelta(seconds=number)})
+            for number in range(10 * courier.BATCH + 1)
+        )
+        oldest = Delivery.objects.order_by("due_at").values_list("id", flat=True).first()
+    with tenant_transaction(globex.id):
+        waiting = Delivery.objects.create(tenant_id=globex.id, endpoint=other, **made)
+    mine = [each for each in courier.due() if each[0] in {acme.id, globex.id}]
+    assert mine == [(acme.id, oldest, slow.pk), (globex.id, waiting.pk, other.pk)]
+    with tenant_transaction(globex.id):
+        NotificationEndpoint.objects.update(is_enabled=False)
+    assert [each for each in courier.due() if each[0] == globex.id] == []
+
+
+@gate("outbox.turns")
+def test_what_is_due_is_found_through_an_index(acme: Tenancy) -> None:
+    """A clock that changes within the statement would be asked of every row that waits."""
+    question = re.search(r"(WITH RECURSIVE waiting.*?)\$\$", SOURCE.read_text(), re.DOTALL)
+    assert question is not None
+    with transaction.atomic(using="operator"), connections["operator"].cursor() as cursor:
+        for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"):
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+        cursor.execute("EXPLAIN " + question[1].replace("p_limit", "64"))
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert plan.count("delivery_waits on notification_deliveries") == 3, plan
+    assert re.search(r"Index Cond: .*due_at <= statement_timestamp", plan), plan

@@ -158,7 +158,7 @@ def test_a_server_s_switch_is_asked_by_the_server_s_id(acme: Tenancy, author: An
     policy_services.throw_switch(
         tenant_id=acme.id, kind=SwitchKind.SERVER, target="mail", is_off=True, user=author, note="it misbehaves"
     )
-    found = Rulesets()(acme.id, epoch(acme))
+    found = Rulesets(acme.runtime.sealer)(acme.id, epoch(acme))
     assert found.switch_off([(SwitchKind.SERVER, "mail")]) == "server"
     assert found.switch_off([(SwitchKind.SERVER, None), (SwitchKind.TOOL, "mail"), (SwitchKind.KEY, "mail")]) is None
 
@@ -195,7 +195,7 @@ def test_whatever_changes_a_verdict_raises_the_epoch(acme: Tenancy, globex: Tena
 
 @gate("policy.epoch")
 def test_rules_are_read_once_per_epoch(acme: Tenancy, author: Any) -> None:
-    rulesets = Rulesets()
+    rulesets = Rulesets(acme.runtime.sealer)
     first = rulesets(acme.id, epoch(acme))
     assert rulesets(acme.id, epoch(acme)) is first
     rule(acme, author)

@@ -77,11 +77,11 @@ def test_a_tool_that_changed_since_its_server_was_classified_is_listed_until_som
 
 
 @gate("mcp.classified_by_operators")
-@pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.TENANT_AUDITOR, Role.DEVELOPER, Role.EXPERT_APPROVER])
-def test_nobody_else_sees_it_and_nothing_is_posted_to_it(acme: Tenancy, role: Role) -> None:
-    someone: Person = person((acme, role))
-    assert someone.get(FLEET).status_code == 403
-    assert "All organisations" not in someone.get(SERVERS).content.decode()
+def test_nobody_else_sees_it_and_nothing_is_posted_to_it(acme: Tenancy) -> None:
+    for role in (Role.TENANT_ADMIN, Role.TENANT_AUDITOR, Role.DEVELOPER, Role.EXPERT_APPROVER):
+        someone: Person = person((acme, role))
+        assert someone.get(FLEET).status_code == 403, role
+        assert "All organisations" not in someone.get(SERVERS).content.decode(), role
     assert person((acme, Role.OPERATOR)).post(FLEET).status_code == 403
 
 

@@ -28,6 +28,7 @@ ROWS: Final = (
     Requirement("console.access", "issue 5 Approvals", "A tenant's admin answers requests for access on a page."),
     Requirement("outbox.signed", "issue 5 Outbox", "A receiver of the public library verifies what webhooks carry."),
     Requirement("outbox.transactional", "issue 5 Outbox", "A message is written with its fact, once, or not at all."),
+    Requirement("outbox.turns", "DESIGN §13", "A long queue of one endpoint hides no message of another."),
     Requirement("outbox.retries", "issue 5 Outbox", "Retries wait longer each time, end at a cap, and repeat one id."),
     Requirement("outbox.replay", "issue 5 Outbox", "A person has a message sent again; its receiver can tell."),
     Requirement("outbox.crash", "issue 5 Outbox", "Who dies between commit, delivery and record loses no message."),

@@ -18,7 +18,7 @@ NO_RIGHTS = "".join(
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0027_announced_changes")]
+    dependencies = [("toolsys", "0028_grant_words")]
 
     operations = [
         migrations.AlterModelOptions(name="mcpclientsession", options={"verbose_name": "MCP conversation"}),

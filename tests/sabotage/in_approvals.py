@@ -189,7 +189,7 @@ APPROVAL_DEFECTS: Final = (
     ),
     defect(
         "policy: open literal in a union", "an expression takes no neighbour with it", "approvals/screens.py",
-        'if r"\Q" not in pattern:', "if pattern:",
+        r'if r"\Q" not in pattern:', "if pattern:",
         "tests/unit/test_policy_screens.py::test_an_expression_whose_text_never_ends_takes_no_neighbour_with_it",
     ),
     defect(

@@ -16,6 +16,7 @@ from approvals import matchers, policy_selectors
 from approvals.models import KillSwitch, PlatformSwitch, PolicyProfile, PolicyRule, PolicyRuleVersion, ToolPermission
 from approvals.ruleset import SwitchKind
 from toolsys import database
+from toolsys.domain.names import normalize_glob
 from toolsys.domain.spec import JsonObject, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.models import Agent, ApiKey, PlatformState, Tenant
@@ -88,6 +89,7 @@ def throw_switch(
         raise Problem("request.invalid", [FieldError("/kind", "a whole tenant is switched by operators")])
     _bounded(note, "/note", NOTE_LIMIT)
     _bounded(target, "/target", TARGET_LIMIT)
+    target = _glob(target, "/target") if kind is SwitchKind.TOOL else target
     with tenant_transaction(tenant_id):
         _lock(tenant_id)
         if kind is SwitchKind.KEY and not _is_key(target):
@@ -105,6 +107,7 @@ def permit_tools(*, tenant_id: str, tools: str, is_enabled: bool, agent_name: st
     Raises: Problem (request.invalid).
     """
     _bounded(tools, "/tools", TARGET_LIMIT)
+    tools = _glob(tools, "/tools")
     with tenant_transaction(tenant_id):
         agent = None if agent_name is None else Agent.objects.filter(name=agent_name).first()
         if agent_name is not None and agent is None:
@@ -174,11 +177,21 @@ def _lock(tenant_id: str) -> None:
 
 def _parsed(value: JsonObject) -> matchers.Rule:
     try:
-        return matchers.parsed(value)
+        rule = matchers.parsed(value)
     except ValidationError as error:
         raise Problem("request.invalid", [
             FieldError("/" + "/".join(map(str, each["loc"])), each["msg"]) for each in error.errors()
         ]) from None  # fmt: skip
+    tools = tuple(_glob(glob, f"/match/tools/{index}") for index, glob in enumerate(rule.match.tools))
+    return rule.model_copy(update={"match": rule.match.model_copy(update={"tools": tools})})
+
+
+def _glob(written: str, pointer: str) -> str:
+    """Normalize once, where it is written: what is stored is compared as it is. Raises: Problem (request.invalid)."""
+    try:
+        return normalize_glob(written)
+    except ValueError as error:
+        raise Problem("request.invalid", [FieldError(pointer, str(error))]) from None
 
 
 def _bounded(text: str, pointer: str, limit: int) -> None:

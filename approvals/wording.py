@@ -30,7 +30,7 @@ _OPERATORS: Final = {
 }  # fmt: skip
 _FACTS: Final = {
     "side_effect": "side effect", "risk": "risk", "origin_trust": "least trusted in the room", "matrix": "matrix says",
-    "profile": "profile",
+    "profile": "profile", "rules_not_listed": "further rules not listed",
 }  # fmt: skip
 
 

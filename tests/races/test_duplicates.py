@@ -32,7 +32,7 @@ from toolsys.tenancy import tenant_transaction
 pytestmark = pytest.mark.slow
 
 DONE = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"text": "x"})
-CROWDS = [2, 4]
+CROWDS = [2, 4, 8]
 READ, WRITE = ("demo.echo", {"text": "x"}), ("demo.external_write", {"line": "x"})
 ACCEPTED, CONFLICT = "accepted", "conflict"
 

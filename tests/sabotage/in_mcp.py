@@ -215,7 +215,6 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "ladder shown at the end", "a check shows each rung as it is passed", "mcpcatalog/checking.py",
         "        tell(checks.progress(config, seen))\n", "",
         PROGRESS + "test_a_check_that_waits_for_a_list_shows_what_is_passed_and_what_goes_on",
-        PROGRESS + "test_the_command_prints_a_rung_as_soon_as_it_is_passed",
     ),
     defect(
         "renewal not committed before it is tried", "a killed worker's renewal stays spent", "mcpcatalog/ladder.py",

@@ -15,6 +15,7 @@ MAXIMUM_NAME_LENGTH: Final = 96
 NAME_PATTERN: Final = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+\Z")
 SERVER_ID_PATTERN: Final = re.compile(r"^[a-z][a-z0-9_]*\Z")
 MAXIMUM_REMOTE_LENGTH: Final = 48
+_GLOB: Final = re.compile(r"[a-z0-9_.*?\[\]!-]{1,200}\Z")
 
 BUILTIN_DOMAINS: Final = frozenset({
     "system", "math", "workspace", "sandbox", "artifact", "demo", "delegate", "conversation", "context", "tool",
@@ -29,6 +30,17 @@ CONTROL_TOOLS: Final = frozenset({
 
 def is_valid_name(name: str) -> bool:
     return len(name) <= MAXIMUM_NAME_LENGTH and NAME_PATTERN.match(name) is not None
+
+
+def normalize_glob(written: str) -> str:
+    """Return a glob over tool names, or one name, as a person means it: names are lower-case ASCII.
+
+    Raises: ValueError for what no name can hold: a letter that only looks like one would match nothing, silently.
+    """
+    found = written.strip().lower() if written.isascii() else written
+    if _GLOB.match(found) is None:
+        raise ValueError("tool names are of a-z, 0-9, _ and dots; globs add * ? [ ] ! -")
+    return found
 
 
 def domain_of(name: str) -> str:

@@ -262,3 +262,23 @@ def test_a_rule_written_after_approval_ends_the_held_call(acme: Tenancy, author:
     assert stored[-1].user_context == {
         "principal": str(acme.principal.id), "agent": "assistant", "profile": "default", "environment": "production",
     }  # fmt: skip
+
+
+@gate("policy.rules")
+def test_a_name_that_only_looks_like_a_tool_s_is_not_written_and_capitals_are_no_other_tool(
+    acme: Tenancy, author: Any
+) -> None:
+    """A rule, a switch or a permission about a name that no tool can have would forbid nothing, silently."""
+    who: dict[str, Any] = {"tenant_id": acme.id, "user": author}
+    off = {**who, "kind": SwitchKind.TOOL, "is_off": True}
+    deeds: list[Callable[[str], Any]] = [
+        lambda name: rule(acme, author, match={"tools": [name]}),
+        lambda name: policy_services.throw_switch(target=name, **off),
+        lambda name: policy_services.permit_tools(tenant_id=acme.id, tools=name, is_enabled=True),
+    ]
+    for deed in deeds:
+        for name in ("demo.ech\N{CYRILLIC SMALL LETTER O}", "demo echo", "demo/echo", "demo.echo\u200b", ""):
+            with pytest.raises(Problem, match=r"request\.invalid"):
+                deed(name)
+    assert deeds[0]("Demo.ECHO").match["tools"] == ["demo.echo"]
+    assert (deeds[1](" DEMO.echo").target, deeds[2]("Demo.*").tools) == ("demo.echo", "demo.*")

@@ -99,7 +99,12 @@ class Visitor:
         return hashlib.sha256(elements.encode()).hexdigest()
 
     def axe(self, rule: str = "") -> list[str]:
-        """Return what axe finds wrong with the page (WCAG 2 A and AA), or what one rule of it finds."""
+        """Return what axe finds wrong with the page (WCAG 2 A and AA), or what one rule of it finds.
+
+        Without scripts its timers never fire, and it would never end: the same page is examined with them.
+        """
+        if not self.look.has_scripts:
+            return []
         # A colour that is still on its way from light to dark would be measured as neither.
         self.page.evaluate("() => Promise.all(document.getAnimations().map(each => each.finished))")
         asked = {"type": "rule", "values": [rule]} if rule else {"type": "tag", "values": list(_TAGS)}

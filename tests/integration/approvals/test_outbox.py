@@ -413,5 +413,7 @@ def test_what_is_due_is_found_through_an_index(acme: Tenancy) -> None:
             cursor.execute(f"SET LOCAL enable_{way} = off")
         cursor.execute("EXPLAIN " + question[1].replace("p_limit", "64"))
         plan = "\n".join(row[0] for row in cursor.fetchall())
-    assert plan.count("delivery_waits on notification_deliveries") == 3, plan
+    # Steps from endpoint to endpoint may go along either index that begins with them: a small table has no best one.
+    assert "Seq Scan" not in plan, plan
+    assert "delivery_waits on notification_deliveries d " in plan, plan
     assert re.search(r"Index Cond: .*due_at <= statement_timestamp", plan), plan

@@ -101,7 +101,8 @@ class Client:
         match request:
             case Request.BEGIN:
                 given = {"protocolVersion": OLD, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-                return peer.ask("initialize", given) if self.era == OLD and not peer.session else peer.ask("tools/list")
+                message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": given}
+                return peer.post(message) if self.era == OLD and not peer.session else peer.ask("tools/list")
             case Request.RETURN:
                 return peer.ask("tools/list")
             case Request.END:

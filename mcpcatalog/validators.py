@@ -204,13 +204,17 @@ def _inline(server: ServerConfig) -> Iterator[Problem]:
 
 
 def holds_secret(url: str) -> bool:
-    """Say whether a URL's query names what is meant to be secret, or a known kind of key is anywhere in it."""
+    """Say whether a URL's query names what is meant to be secret, or a known kind of key is anywhere in it.
+
+    A user and password before the host are the egress policy's to refuse.
+    """
     try:
-        query = urlsplit(url).query
-        is_named = any(says_secret(name) for name, _ in parse_qsl(query, keep_blank_values=True))
+        parts = urlsplit(url)
+        is_named = any(says_secret(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+        without_user = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     except ValueError:
         return False
-    return is_named or redaction.holds_secret(url)
+    return is_named or redaction.holds_secret(without_user)
 
 
 def says_secret(name: str) -> bool:

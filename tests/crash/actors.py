@@ -175,6 +175,18 @@ def _cancel(order: dict[str, Any]) -> None:
     _answer(order, {"cancelled": True})
 
 
+def _bind_grant(order: dict[str, Any]) -> None:
+    """Say what the product binds the words of the tenant's grant by; only the owner may write it."""
+    from approvals.evidence import words_digest
+    from config.wiring import compose_web
+    from toolsys.models import StandingGrant
+    from toolsys.tenancy import tenant_transaction
+
+    with tenant_transaction(order["tenant"]):
+        digest = words_digest(StandingGrant.objects.get(), compose_web().runtime.sealer)
+    _answer(order, {"digest": digest})
+
+
 def _answer(order: dict[str, Any], document: Any) -> None:
     path = Path(order["answer"])
     part = path.with_suffix(".part")
@@ -188,6 +200,7 @@ PARTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "found": _found,
     "open_run": _open_run,
     "propose": _propose,
+    "bind_grant": _bind_grant,
     "decide": _decide,
     "cancel": _cancel,
 }

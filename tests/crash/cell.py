@@ -48,6 +48,7 @@ GRANT: Final = """INSERT INTO standing_grants (id, tenant_id, created_at, reques
         now() + interval '1 hour', 'of the cell', u.id,
         jsonb_build_array(jsonb_build_object('user', u.id, 'seat', 'expert')), now()
     FROM agent_sessions s CROSS JOIN auth_user u WHERE s.tenant_id = %s AND u.username = 'approver'"""
+BIND: Final = "UPDATE standing_grants SET words_digest = %s WHERE tenant_id = %s"
 OUT_OF_TIME: Final = "UPDATE approval_requests SET expires_at = clock_timestamp() WHERE tenant_id = %s"
 
 
@@ -190,6 +191,8 @@ class Play:
     def _give_grant(self) -> None:
         self.lane.execute("SET session_replication_role = replica")
         self.lane.execute(GRANT, self.cell.tool, grant_digest(self.cell.kind), self.tenant)
+        bound = self.lane.ask("bind_grant", Role.APPROVER, tenant=self.tenant)["digest"]
+        self.lane.execute(BIND, bound, self.tenant)
         self.lane.execute("SET session_replication_role = origin")
 
     def _propose(self) -> None:

@@ -125,27 +125,33 @@ class Recovery:
     """Until a killed worker's call was claimed again, in seconds: since the kill, and since it was due.
 
     It is due when its lease ends: one lease after the claim or its last renewal, by the database's clock. Where another
-    worker was killed before it could claim it, both count from that kill.
+    worker was killed before it could claim it (`is_bare`), both count from that kill, and nobody is left: a lane begins
+    the next worker after the kill, so that its start is part of the time.
     """
 
     since_kill: float
     since_due: float
+    is_bare: bool = False
 
 
 def of_recovery(lane: Lane, found: list[Recovery]) -> list[str]:
-    """A killed worker's call is claimed again within one sweep of its lease's end, and so within lease and sweep."""
+    """A killed worker's call is claimed again within one sweep of its lease's end, by whoever lives, and always within
+    lease and sweep."""
     sweep = lane.timing.sweep_seconds + TOLERANCE_SECONDS
     bound = lane.timing.lease_seconds + sweep
-    late = [each for each in found if each.since_due > sweep or each.since_kill > bound]
+    late = [each for each in found if each.since_kill > bound or (each.since_due > sweep and not each.is_bare)]
     return [f"claimed again {each.since_due} s after it was due, {each.since_kill} s after the kill" for each in late]
 
 
 def recoveries(lane: Lane, invocation_id: UUID, kills: list[AtKill]) -> list[Recovery]:
     """Return one for each claim that its worker was killed with, and that another one then took."""
-    last = {at.row["claim_epoch"]: at for at in kills if at.victim is Role.WORKER and at.has_claim}
+    claimed = [at for at in kills if at.victim is Role.WORKER and at.has_claim]
+    last = {at.row["claim_epoch"]: at for at in claimed}
+    epochs = [at.row["claim_epoch"] for at in claimed]
     found = []
     for epoch, at in last.items():
         later = [each["at"] for each in lane.rows(STARTED, invocation_id) if each["epoch"] > epoch]
         due = max(at.row["lease_expires_at"].timestamp(), at.moment)
-        found += [Recovery(round(later[0] - at.moment, 3), round(later[0] - due, 3))] if later else []
+        is_bare = epochs.count(epoch) > 1
+        found += [Recovery(round(later[0] - at.moment, 3), round(later[0] - due, 3), is_bare)] if later else []
     return found

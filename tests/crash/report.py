@@ -84,7 +84,8 @@ def _row(name: str, points: int, cells: list[dict[str, Any]]) -> str:
 def _recovery(found: dict[str, Any]) -> list[str]:
     every = [each for cell in found["cells"] for each in cell["recoveries"]]
     lease, sweep = found["lease_seconds"], found["sweep_seconds"]
-    kill, due = ([each[since] for each in every] for since in ("since_kill", "since_due"))
+    kill = [each["since_kill"] for each in every]
+    due = [each["since_due"] for each in every if not each["is_bare"]]
     late = sum(each > sweep for each in due)
     return [
         f"Lease {lease:g} s, sweep every {sweep:g} s, {found['lanes']} lanes. A killed worker's call is due when its",
@@ -92,7 +93,8 @@ def _recovery(found: dict[str, Any]) -> list[str]:
         f"{_spread(kill)};",
         f"after they were due {_spread(due)}, {late} of them",
         f"later than one sweep. A cell fails more than {sweep + TOLERANCE_SECONDS:g} s after it was due or",
-        f"{lease + sweep + TOLERANCE_SECONDS:g} s after the kill: {TOLERANCE_SECONDS:g} s are for the machine.",
+        f"{lease + sweep + TOLERANCE_SECONDS:g} s after the kill: {TOLERANCE_SECONDS:g} s are for the machine. Of the",
+        f"{len(every) - len(due)} that nobody was left for (the next worker begins after the kill), only the latter holds.",
     ]
 
 

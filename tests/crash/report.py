@@ -94,7 +94,8 @@ def _recovery(found: dict[str, Any]) -> list[str]:
         f"after they were due {_spread(due)}, {late} of them",
         f"later than one sweep. A cell fails more than {sweep + TOLERANCE_SECONDS:g} s after it was due or",
         f"{lease + sweep + TOLERANCE_SECONDS:g} s after the kill: {TOLERANCE_SECONDS:g} s are for the machine. Of the",
-        f"{len(every) - len(due)} that nobody was left for (the next worker begins after the kill), only the latter holds.",
+        f"{len(every) - len(due)} that nobody was left for (the next worker begins after the kill), only the latter",
+        "holds.",
     ]
 
 

@@ -131,7 +131,7 @@ class Watch:
         try:
             yield mark
             mark.is_done = True
-        except BaseException as error:
+        except BaseException as error:  # also cancellation: noted, and raised on
             mark.fact = mark.fact or _verify_message(error)
             raise
         finally:

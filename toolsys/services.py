@@ -4,6 +4,7 @@ Views, admin pages, jobs and commands call one function here and get one answer.
 module only. Each ORM write is one transaction; commit points are the store's. Source: DESIGN §3 and §6.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -29,6 +30,7 @@ from toolsys.problems import FieldError, Problem
 from toolsys.registry import Registry
 from toolsys.tenancy import tenant_transaction
 
+log = logging.getLogger("toolsys.services")
 TRUST_ASSERT: Final = "trust.assert"
 QUARANTINED: Final = "tool.quarantined"
 STALE_RETRIES: Final = 5
@@ -171,6 +173,8 @@ def _end_unreadable(
     with tenant_transaction(tenant_id):
         is_open = Run.objects.filter(pk=run_id, status__in=OPEN_RUNS, deadline_at__gt=database.now()).exists()
         if is_open and isinstance(fault, UnknownKey):
+            # Whoever raised is logged by its type only; this text names a key by its id and nothing else.
+            log.error("a call is left to other processes: %s", fault)
             raise fault
         rows = list(Invocation.objects.filter(run_id=run_id, step_number=draft.number, completed_at=None))
     ended = [

@@ -98,13 +98,16 @@ def test_a_step_that_cannot_go_on_is_rung_for_no_more(acme: Tenancy, worker: Run
 
 
 @gate("store.unreadable")
-def test_a_worker_with_another_key_performs_nothing(writer: tuple[Tenancy, Runtime], effects: EffectServer) -> None:
+def test_a_worker_with_another_key_performs_nothing(
+    writer: tuple[Tenancy, Runtime], effects: EffectServer, caplog: pytest.LogCaptureFixture
+) -> None:
     tenancy, worker = writer
     (held,) = tenancy.propose(("demo.external_write", {"line": "x"}))
     approve(tenancy, held)
     with pytest.raises(UnknownKey):
         services.advance_step(tenancy.id, replace(worker, sealer=STRANGER), invocation_id=held.invocation_id)
     assert (outcome(tenancy, held), effects.lines()) == ((None, None), [])
+    assert "MASTER_ENCRYPTION_KEY lacks the key" in caplog.text, "who operates this is told which"
     tenancy.work(worker, held)
     assert outcome(tenancy, held)[0] == OutcomeStatus.SUCCEEDED, "one with the key goes on"
 

@@ -28,7 +28,14 @@ class PausingProbe:
         gate = self._folder / point
         if not gate.exists() or gate.read_text().strip() not in {"", tool_name}:
             return
-        (self._folder / f"{point}.pid").write_text(str(os.getpid()))
+        leave_mark(self._folder / f"{point}.pid")
         until = time.monotonic() + MAXIMUM_SECONDS
         while gate.exists() and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
+
+
+def leave_mark(path: Path) -> None:
+    """Write this process's id to `path`: whoever sees the file can read it whole."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(str(os.getpid()))
+    part.replace(path)

@@ -4,12 +4,11 @@ So a request of a killed worker can be kept on its way until another worker has 
 only: the relay starts without site packages.
 """
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
 
-from toolsys.probes import MAXIMUM_SECONDS, POLL_SECONDS
+from toolsys.probes import MAXIMUM_SECONDS, POLL_SECONDS, leave_mark
 
 
 class OneShotProbe:
@@ -24,7 +23,7 @@ class OneShotProbe:
             if gate.read_text() != tenant:
                 return
             gate.rename(taken)
-            (self._folder / f"{point}.pid").write_text(str(os.getpid()))
+            leave_mark(self._folder / f"{point}.pid")
             until = time.monotonic() + MAXIMUM_SECONDS
             while taken.exists() and time.monotonic() < until:
                 time.sleep(POLL_SECONDS)

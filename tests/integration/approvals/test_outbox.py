@@ -251,7 +251,8 @@ def test_a_scheduler_killed_between_commit_and_delivery_loses_nothing(
     assert receiver.got[1].event(secret)["type"] == "approval.requested"
 
 
-# The scheduler as it is, which stops for good where the courier is about to call this method.
+# The scheduler as it is, which stops for good where the courier is about to call this method for a message of this
+# tenant: other tests' tenants have messages in the same outbox.
 STOPPING = """
 import os, pathlib, sys, time
 import django
@@ -259,10 +260,14 @@ from django.core.management import execute_from_command_line
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 from approvals.courier import Courier
-def stop(*_):
-    pathlib.Path(sys.argv[2]).touch()
+method, stopped, tenant = sys.argv[1:]
+goes_on = getattr(Courier, method)
+def stop(self, parcel, *rest):
+    if parcel.tenant_id != tenant:
+        return goes_on(self, parcel, *rest)
+    pathlib.Path(stopped).touch()
     time.sleep(600)
-setattr(Courier, sys.argv[1], stop)
+setattr(Courier, method, stop)
 execute_from_command_line(["manage.py", "scheduler"])
 """
 DELIVERY_SECONDS = 120.0
@@ -281,7 +286,8 @@ def test_a_scheduler_killed_at_either_side_of_sending_is_followed_under_the_same
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
     stopped = tmp_path / "stopped"
-    with running([sys.executable, "-c", STOPPING, before, str(stopped)], tmp_path / "first", opened) as first:
+    command = [sys.executable, "-c", STOPPING, before, str(stopped), acme.id]
+    with running(command, tmp_path / "first", opened) as first:
         eventually(stopped.exists, f"the first one is about to {before}", DELIVERY_SECONDS)
         first.end(signal.SIGKILL)
     (row,) = deliveries(acme)

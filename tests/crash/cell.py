@@ -156,6 +156,7 @@ class Play:
             result.faults += late
         if result.faults:
             self.lane.finished.pop(self.tenant, None)
+        self.lane.forget_files(self.tenant)
         result.seconds = round(time.monotonic() - begun, 3)
         return result
 

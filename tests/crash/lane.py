@@ -138,6 +138,10 @@ class Lane:
         for path in self.gates.glob("*/*"):
             path.unlink(missing_ok=True)
 
+    def forget_files(self, tenant: str) -> None:
+        """Delete what a tenant stored: every collector of every lane walks all folders, and they slow later cells."""
+        shutil.rmtree(self.files / tenant, ignore_errors=True)
+
     def _mark(self, point: CrashPoint) -> Path:
         return self.gates / point.role / f"{point.moment}.pid"
 

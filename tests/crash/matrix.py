@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import threading
@@ -151,6 +152,7 @@ def play(matrix: Matrix, count: int) -> None:
     """Start the servers and the lanes, and run."""
     from config import embedded
 
+    shutil.rmtree(FOLDER / "files", ignore_errors=True)
     servers = embedded.start(FOLDER / "servers", durable=True)
     try:
         environment = {**os.environ, **servers.environment(), **SECRETS, "TOOLSYS_DATA_DIR": str(FOLDER / "files")}

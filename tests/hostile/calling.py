@@ -74,7 +74,8 @@ def stalls() -> Iterator[Row]:
     for name, given in scripts.items():
         yield hanging(f"stalls-{name}", acts(*given))
     yield hanging("stalls-in-the-old-era", acts(STALL), era="legacy")
-    for name, then in {"is-never-taken": STALL, "is-dropped": DROP, "is-reset": RESET}.items():
+    ends: dict[str, Act] = {"is-never-taken": STALL, "is-dropped": DROP, "is-reset": RESET}
+    for name, then in ends.items():
         scripts_of = {Stage.CALL: acts(STALL), Stage.CANCELLED: acts(then)}
         yield Row(f"cancelling-{name}", TIMEOUT, "unknown", scripts_of, "legacy", seconds=BRIEF,
                   says="the SDK's courtesy message must hold nobody up")  # fmt: skip

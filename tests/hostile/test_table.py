@@ -13,8 +13,8 @@ from mcpcatalog.sdk.http import ASIDE_SECONDS
 from tests.hostile import kinds, piping
 from tests.hostile.leftovers import left_behind
 from tests.hostile.play import SLACK_SECONDS, Ending, arm, config_of, ending, play, play_one, pool
-from tests.hostile.row import BRIEF, DONE, TIMEOUT, Row
-from tests.hostile.scripts import DROP, RESET, STALL, Forever, Stage, acts, answer, result
+from tests.hostile.row import BRIEF, DONE, TIMEOUT, Row, Scripts
+from tests.hostile.scripts import DROP, RESET, STALL, Act, Forever, Stage, acts, answer, result
 from tests.hostile.server import Hostile, serving
 from tests.hostile.table import ROWS
 from tests.spec.requirements import gate
@@ -96,7 +96,7 @@ def test_a_thousand_calls_over_all_rows_leave_nothing_behind(hostile: Hostile) -
 @gate("mcp.hostile")
 def test_who_takes_no_cancellation_holds_up_no_later_call(hostile: Hostile) -> None:
     """The SDK posts it in line: without a bound of its own the next call would wait behind it for all of its time."""
-    scripts = {Stage.CALL: [acts(STALL), answer(result())], Stage.CANCELLED: acts(STALL)}
+    scripts: Scripts = {Stage.CALL: [acts(STALL), answer(result())], Stage.CANCELLED: acts(STALL)}
     row = Row("cancellation-in-the-way", TIMEOUT, "unknown", scripts, "legacy", seconds=BRIEF)
     arm([row], hostile)
 
@@ -117,7 +117,12 @@ def test_who_takes_no_cancellation_holds_up_no_later_call(hostile: Hostile) -> N
 
 
 # At the end of a connection, when nobody waits for anything any more.
-FAREWELLS = {"is-never-taken": STALL, "is-dropped": DROP, "is-reset": RESET, "drips": Forever(b"x", 0.05)}
+FAREWELLS: dict[str, Act] = {
+    "is-never-taken": STALL,
+    "is-dropped": DROP,
+    "is-reset": RESET,
+    "drips": Forever(b"x", 0.05),
+}
 
 
 @gate("mcp.hostile")

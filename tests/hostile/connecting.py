@@ -36,7 +36,6 @@ from tests.hostile.scripts import (
     events,
     head,
     http,
-    notification,
     packed,
     redirect,
     refusals,
@@ -56,6 +55,7 @@ REFUSED_LATER: Final = {
 BEARER: Final = 'Bearer resource_metadata="https://login.example/"'
 
 
+ASKS: Final = '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}'
 TOOLS_LISTED: Final = f"data: {rpc(result={'tools': TOOLS, **MODERN})}\n\n"
 
 
@@ -145,12 +145,12 @@ def listings() -> Iterator[Row]:
     outcomes: dict[str, tuple[str, Any]] = {
         "never-comes": (UNREACHABLE, acts(STALL)), "is-dropped": (UNREACHABLE, acts(DROP)),
         "is-dropped-in-the-body": (UNREACHABLE, acts(head(Content_Length="100") + b"{", DROP)),
-        "stalls-in-the-body": (UNREACHABLE, acts(head(Content_Length="100") + b"{", STALL)),
+        "stalls-halfway": (UNREACHABLE, acts(head(Content_Length="100") + b"{", STALL)),
         "is-reset": (UNREACHABLE, acts(RESET)), "is-for-another": (PROTOCOL, answer_to("99")),
         "is-for-nobody": (PROTOCOL, http(rpc(result={"tools": TOOLS, **MODERN}).replace('"@id@"', "null"))),
         "is-compressed": (EGRESS, packed("gzip")),
         "is-redirected": (EGRESS, redirect("307 Temporary", "http://169.254.169.254/")),
-        "floods": (PROTOCOL, events(event(notification("notifications/odd")) * 1_100, TOOLS_LISTED)),
+        "floods": (PROTOCOL, events(event(ASKS) * 60, TOOLS_LISTED)),
         "turns-in-a-wide-circle": (
             PROTOCOL, [listed(nextCursor=cursor) for cursor in ("a", "b", "c", "a")],
         ),

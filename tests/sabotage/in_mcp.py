@@ -46,6 +46,11 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         FAULTS + "test_b29_a_megabyte_of_strays_ends_the_call_however_few_they_are",
     ),
     defect(
+        "handshake keeps its socket", "a TLS handshake that is given up leaves no descriptor", "toolsys/dialling.py",
+        "            await self._inner.aclose()\n            raise\n", "            raise\n",
+        "tests/egress/test_client.py::test_a_tls_handshake_that_is_given_up_keeps_no_socket",
+    ),
+    defect(
         "asides hold up calls", "whoever takes no cancellation of ours holds up no later call", SDK + "http.py",
         "ASIDE_SECONDS: Final = 2.0\n", "ASIDE_SECONDS: Final = 600.0\n",
         TABLE + "test_who_takes_no_cancellation_holds_up_no_later_call",

@@ -26,6 +26,7 @@ from tests.factories import Tenancy
 from tests.integration.mcp.guarded import Guarded, Peer
 from tests.integration.mcp.misbehaving import Misbehaving
 from tests.integration.mcp.offering import ANY, Offer, Offering
+from tests.integration.processes import child_process
 from toolsys import services as platform
 from toolsys.domain.context import SecretValue
 from toolsys.egress import EgressPolicy, policy_for
@@ -250,7 +251,7 @@ def excel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "excel_mcp", "streamable-http", "--host", "127.0.0.1", "--port", str(port),
                "--allow-dir", str(folder)]  # fmt: skip
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
+    process = child_process(command, cwd=folder, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port, process)
         yield f"http://127.0.0.1:{port}/mcp"

@@ -31,6 +31,7 @@ TICK_SECONDS = 0.25
 # How long the guardian waits between asking and killing, when this process has vanished.
 GUARDIAN_STOP_SECONDS = 8.0
 POLL_SECONDS = 0.02
+WAIT_LINE_SECONDS = 20.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -226,11 +227,36 @@ class Guardian:
                 self._process.stdin.flush()
 
 
+class Wait:
+    """One wait for programs to answer, with its deadline and with a line for whoever watches now and then."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._began = time.monotonic()
+        self._next_line = WAIT_LINE_SECONDS
+
+    def passed(self) -> float:
+        """Return the seconds since it began."""
+        return time.monotonic() - self._began
+
+    def is_over(self) -> bool:
+        """Tell whether the deadline has passed."""
+        return self.passed() > self.seconds
+
+    def is_worth_a_line(self) -> bool:
+        """Tell whether something should be said; True once per WAIT_LINE_SECONDS."""
+        if self.passed() < self._next_line:
+            return False
+        self._next_line += WAIT_LINE_SECONDS
+        return True
+
+
 class Supervisor:
     """Keeps the given children running until told to stop; stops them in the reverse of the given order.
 
     Children that already run when they are handed over are kept. `say` receives one line per event. A child that dies
-    is restarted; the third death within 60 s ends everything.
+    is restarted; the third death within 60 s ends everything. `remedy` is what a person may do where a program runs and
+    does not answer in time.
     """
 
     def __init__(
@@ -239,9 +265,11 @@ class Supervisor:
         say: Callable[[str], None],
         *,
         guardian_seconds: float = GUARDIAN_STOP_SECONDS,
+        remedy: str = "",
     ) -> None:
         self._children = list(children)
         self._say = say
+        self._remedy = remedy
         self._guardian_seconds = guardian_seconds
         self._deaths: dict[str, deque[float]] = {child.name: deque() for child in children}
         self._restart_at: dict[str, float] = {}
@@ -256,7 +284,7 @@ class Supervisor:
         bell, previous = self._listen()
         guardian = Guardian(self._guardian_seconds)
         try:
-            self._supervise(bell, guardian, announce, time.monotonic() + ready_seconds)
+            self._supervise(bell, guardian, announce, Wait(ready_seconds))
         except StartError as error:
             self._give_up(str(error))
         finally:
@@ -265,9 +293,7 @@ class Supervisor:
             self._restore(bell, previous)
         return 1 if self._is_failed else 0
 
-    def _supervise(
-        self, bell: socket.socket, guardian: Guardian, announce: Callable[[], None], ready_by: float
-    ) -> None:
+    def _supervise(self, bell: socket.socket, guardian: Guardian, announce: Callable[[], None], wait: "Wait") -> None:
         for child in self._children:
             if not child.is_running():
                 child.start()
@@ -279,9 +305,19 @@ class Supervisor:
                 waiting = [child for child in waiting if not (child.is_running() and child.program.is_ready())]
                 if not waiting:
                     announce()
-                elif time.monotonic() > ready_by:
-                    self._give_up(f"{waiting[0].name} does not answer; its log: {waiting[0].log_path}")
-            _wait(bell)
+                else:
+                    self._wait_for(waiting, wait)
+            _sleep(bell)
+
+    def _wait_for(self, waiting: Sequence[Child], wait: "Wait") -> None:
+        """Say now and then who is waited for, and give up at the deadline: a dead program is another matter."""
+        if wait.is_over():
+            late = waiting[0]
+            said = f"{late.name} runs and has not answered within {wait.seconds:.0f} s; its log: {late.log_path}"
+            self._give_up(said + (self._remedy and f"; {self._remedy}"))
+        elif wait.is_worth_a_line():
+            names = ", ".join(child.name for child in waiting)
+            self._say(f"waiting for {names} ({wait.passed():.0f} s); logs: {waiting[0].log_path.parent}")
 
     def _tend(self, guardian: Guardian) -> None:
         for child in self._children:
@@ -350,7 +386,7 @@ class Supervisor:
         bell.close()
 
 
-def _wait(bell: socket.socket) -> None:
+def _sleep(bell: socket.socket) -> None:
     """Sleep until a signal arrives or the next tick is due."""
     if select.select([bell], [], [], TICK_SECONDS)[0]:
         with suppress(BlockingIOError):

@@ -37,7 +37,9 @@ DEFAULT_PORT = 8000
 CONSOLE_PATH = "/admin/"
 HEALTH_PATH = "/healthz"
 BLOCKING_THREADS = 64
-READY_SECONDS = 90.0
+# A machine that does much else needs minutes for what takes seconds; a program that has died is noticed at once.
+READY_SECONDS = 300
+READY_MAXIMUM_SECONDS = 3600
 # After a kill -9 the old web process may need a moment to let go of the port.
 PORT_PATIENCE_SECONDS = 10.0
 OWNER_ONLY = ("DATABASE_OWNER_URL",)
@@ -87,16 +89,16 @@ def _say(line: str) -> None:
 
 
 def _up() -> int:
-    port = _port()
+    port, patience = _port(), _ready_seconds()
     folder = DataFolder(default_folder())
     try:
         _check_port(port, PORT_PATIENCE_SECONDS if folder.was_left_unclean else 0)
-        return _serve(folder, port)
+        return _serve(folder, port, patience)
     finally:
         folder.close()
 
 
-def _serve(folder: DataFolder, port: int) -> int:
+def _serve(folder: DataFolder, port: int, patience: int) -> int:
     is_embedded = not os.environ.get("DATABASE_URL")
     secrets = ensure_secrets(folder.path)
     servers = start_in(folder, with_postgres=is_embedded, with_valkey=not os.environ.get("REDIS_URL"))
@@ -105,7 +107,8 @@ def _serve(folder: DataFolder, port: int) -> int:
         folder.record(plan.recorded)
         seeded = _prepare(plan)
         children = [*servers.children, *(Child(program, folder.log_folder) for program in programs(plan))]
-        code = Supervisor(children, _say).run(lambda: _announce(plan, seeded), READY_SECONDS)
+        more = f"a busy machine may need more: TOOLSYS_READY_SECONDS={min(2 * patience, READY_MAXIMUM_SECONDS)} make up"
+        code = Supervisor(children, _say, remedy=more).run(lambda: _announce(plan, seeded), patience)
         _say("stopped")
         return code
     finally:
@@ -234,7 +237,7 @@ def _prepare(plan: Plan) -> dict[str, Any]:
 def _announce(plan: Plan, seeded: Mapping[str, Any]) -> None:
     lines = ["", "toolsys is up; Ctrl-C stops it.", "", f"  console    http://{HOST}:{plan.port}{CONSOLE_PATH}"]
     for login, password in seeded.get("console_users", []):
-        lines.append(f"  sign in    {login}  {password or '(password unchanged)'}")
+        lines.append(f"  sign in    {login}  {password or '(the password of the first start)'}")
     if seeded.get("api_key"):
         lines.append(f"  API key    {seeded['api_key']}")
     if seeded.get("curl"):
@@ -247,6 +250,14 @@ def _port() -> int:
     text = os.environ.get("PORT") or str(DEFAULT_PORT)
     if not text.isdecimal() or not 1 <= int(text) <= 65_535:
         raise StartError(f"PORT must be a number from 1 to 65535, not {text!r}: PORT=8001 make up")
+    return int(text)
+
+
+def _ready_seconds() -> int:
+    """Return how long the programs may take until they answer."""
+    text = os.environ.get("TOOLSYS_READY_SECONDS") or str(READY_SECONDS)
+    if not text.isdecimal() or not 1 <= int(text) <= READY_MAXIMUM_SECONDS:
+        raise StartError(f"TOOLSYS_READY_SECONDS must be a number from 1 to {READY_MAXIMUM_SECONDS}, not {text!r}")
     return int(text)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -113,6 +114,27 @@ def test_three_deaths_within_a_minute_stop_everything_with_one_line(tmp_path: Pa
         assert not is_alive(pid_of(tmp_path, "other"))
 
 
+def test_a_program_that_stays_silent_is_waited_for_aloud_and_then_named_with_the_fix(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from config import supervisor
+from config.supervisor import Child, Program, Supervisor
+supervisor.WAIT_LINE_SECONDS = 0.5
+silent = Program("excel", ("sleep", "1000"), {}, stop_seconds=0.5, is_ready=lambda: False)
+say = lambda line: print(line, flush=True)
+children = [Child(silent, Path(sys.argv[1]) / "log")]
+sys.exit(Supervisor(children, say, guardian_seconds=0.5, remedy="MORE=2 make up").run(lambda: say("ready"), 1.2))
+"""
+    with running([sys.executable, "-c", code, str(tmp_path)], tmp_path) as process:
+        assert process.process.wait(20) == 1
+        *waits, last = process.text().splitlines()
+    assert waits
+    assert all(re.fullmatch(rf"waiting for excel \(\d s\); logs: {tmp_path}/log", each) for each in waits), waits
+    log = f"{tmp_path}/log/excel.log"
+    assert last == f"stopping: excel runs and has not answered within 1 s; its log: {log}; MORE=2 make up"
+
+
 def test_a_program_that_cannot_be_executed_is_named(tmp_path: Path) -> None:
     child = Child(Program("web", (str(tmp_path / "missing"),), {}), tmp_path / "log")
     with pytest.raises(supervisor.StartError, match=r"web cannot be started: .*missing: No such file"):
@@ -161,6 +183,12 @@ def test_a_nonsensical_port_is_one_line_that_names_the_fix(tmp_path: Path) -> No
         1,
         "up: PORT must be a number from 1 to 65535, not 'http': PORT=8001 make up\n",
     )
+
+
+@pytest.mark.parametrize("seconds", ["soon", "0", "3601"])
+def test_a_nonsensical_wait_is_one_line_that_names_the_bounds(tmp_path: Path, seconds: str) -> None:
+    line = f"up: TOOLSYS_READY_SECONDS must be a number from 1 to 3600, not {seconds!r}\n"
+    assert up(tmp_path, TOOLSYS_READY_SECONDS=seconds) == (1, line)
 
 
 def test_an_unwritable_data_folder_is_one_line_that_names_the_fix(tmp_path: Path) -> None:

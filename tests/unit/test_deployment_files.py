@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"
 UNITS: Final = sorted((DEPLOY / "systemd").glob("*.service"), key=lambda path: path.name)
 # `manage.py up` reads it; PATH and the like, which programs of others get, are nobody's setting.
-OF_UP: Final = {"PORT"}
+OF_UP: Final = {"PORT", "TOOLSYS_READY_SECONDS"}
 NOT_OURS: Final = {"PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH"}
 # What a deployment has to say, though the code has a default for one machine.
 ASKED_FOR: Final = {"ALLOWED_HOSTS", "TOOLSYS_PUBLIC_URL", "TOOLSYS_DATA_DIR"}

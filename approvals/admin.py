@@ -17,7 +17,7 @@ from approvals import cases, evidence, grants, inbox, reauthentication, selector
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
 from toolsys.composition import composed
-from toolsys.console import ReadOnlyAdmin, chip, has_role, parsed_id, tenant_of
+from toolsys.console import ReadOnlyAdmin, chip, has_role, is_still, looking_again, parsed_id, tenant_of
 from toolsys.domain.reasons import reason
 from toolsys.domain.rejections import Rejection
 from toolsys.domain.spec import RiskLevel
@@ -35,6 +35,7 @@ SAID: Final = {
 CHOICES: Final = ("approve", "reject", "withdraw")
 REJECTIONS: Final = [(each.value, each.value.replace("_", " ")) for each in Rejection]
 WRONG_PASSWORDS: Final = 5
+LOOK_SECONDS: Final = 3
 
 
 class ApprovalRequestAdmin(ReadOnlyAdmin):
@@ -93,8 +94,10 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             "call_chip": chip(call.outcome_status or call.status),
             "outcome": reason(call.reason_code).message if call.reason_code else "",
             "raw": inert.pretty(call.arguments), "may_propose": has_role(request, *grants.MAKERS),
+            "is_still": is_still(request),
         }  # fmt: skip
-        return self._answer(request, "admin/approvals/decision.html", context, said.http_status if said else None)
+        answer = self._answer(request, "admin/approvals/decision.html", context, said.http_status if said else None)
+        return looking_again(answer, request, LOOK_SECONDS) if view.is_going_on and not problem else answer
 
     def _several(self, request: HttpRequest) -> HttpResponse:
         """Show what was ticked in full; a second POST, with the digests of this page, decides each by itself."""

@@ -43,13 +43,14 @@ from mcpcatalog.selectors import config_of
 from mcpcatalog.validators import InvalidConfiguration
 from toolsys import inert
 from toolsys.composition import composed
-from toolsys.console import ReadOnlyAdmin, chip, has_role, moment, parsed_id, tenant_of
+from toolsys.console import ReadOnlyAdmin, chip, has_role, is_still, looking_again, moment, parsed_id, tenant_of
 from toolsys.domain.states import Role
 from toolsys.problems import Problem
 
 LIST: Final = "admin:mcpcatalog_mcpserver_changelist"
 PAGE: Final = "admin:mcpcatalog_mcpserver_change"
 TEMPLATES: Final = "admin/mcpcatalog/"
+LOOK_SECONDS: Final = 2
 
 
 class McpServerAdmin(ReadOnlyAdmin):
@@ -195,9 +196,10 @@ class McpServerAdmin(ReadOnlyAdmin):
             view = replace(view, rungs=page_selectors.rungs_to_come(page.config))
         context = {
             "page": page, "row": page.row, "check": view, "check_chip": chip(view.state),
-            "may_check": self._may_act(request, page), "is_still": "still" in request.GET,
+            "may_check": self._may_act(request, page), "is_still": is_still(request),
         }  # fmt: skip
-        return self.render(request, "check.html", f"Check of {page.row.server_id}", context)
+        answer = self.render(request, "check.html", f"Check of {page.row.server_id}", context)
+        return looking_again(answer, request, LOOK_SECONDS) if view.is_going_on else answer
 
     # -- writing
 

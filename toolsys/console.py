@@ -42,6 +42,18 @@ else:
     _Paginator = Paginator
 
 
+def is_still(request: HttpRequest) -> bool:
+    """Tell whether the person has asked that the page does not look again by itself."""
+    return "still" in request.GET
+
+
+def looking_again(response: HttpResponse, request: HttpRequest, seconds: int) -> HttpResponse:
+    """Let a page of something that goes on ask again by itself, without scripts; it must offer `?still` beside."""
+    if not is_still(request):
+        response["Refresh"] = str(seconds)
+    return response
+
+
 def chip(status: str) -> SafeString:
     """Return a status as icon and text; colour only repeats what they say."""
     return format_html(

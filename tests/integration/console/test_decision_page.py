@@ -73,13 +73,15 @@ def test_an_approval_is_committed_before_anybody_is_rung_for(
     assert (answer.status_code, answer.headers["Location"]) == (302, held.page)
     assert seen == ["approved"]
     assert held.ring in queue.call_queue().job_ids
-    waiting = approver.text(held.page)
-    assert "Approved. The call goes on." in waiting
-    assert '<meta http-equiv="refresh" content="3">' in waiting
+    waiting = approver.get(held.page)
+    assert "Approved. The call goes on." in waiting.content.decode()
+    assert 'every three seconds; <a href="?still">keep it still</a>' in waiting.content.decode()
+    assert waiting.headers["Refresh"] == "3"
+    assert "Refresh" not in approver.get(f"{held.page}?still").headers
     held.tenancy.work(worker, held.disposition)
-    done = approver.text(held.page)
-    assert "http-equiv" not in done
-    assert "as agreed" in done
+    done = approver.get(held.page)
+    assert "Refresh" not in done.headers
+    assert "as agreed" in done.content.decode()
     assert events_of(held.tenancy, held.disposition)[2] == "approval.approved"
 
 

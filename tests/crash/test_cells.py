@@ -1,9 +1,11 @@
-"""Eight cells of the crash matrix with every run of the suite: SIGKILL on real workers; the rest is `make crash`."""
+"""Cells of the crash matrix: four with every run of the suite, four in `make test-slow`, all in `make crash`."""
 
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 from tests.crash.cell import Cell, Crash, Play, Result
 from tests.crash.expected import Class, Kill
@@ -28,7 +30,8 @@ CELLS = (
 
 @gate("gate.7")
 @gate("recovery.bound")
-def test_a_killed_process_leaves_what_the_table_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cells", [CELLS[:4], pytest.param(CELLS[4:], marks=pytest.mark.slow)], ids=["few", "more"])
+def test_a_killed_process_leaves_what_the_table_says(tmp_path: Path, cells: tuple[Cell, ...]) -> None:
     environment = dict(os.environ)
     prefix = f"toolsys_crash_{WORKER}"
     template = environment["TEST_TEMPLATE"]
@@ -51,5 +54,5 @@ def test_a_killed_process_leaves_what_the_table_says(tmp_path: Path) -> None:
                 with lock:
                     free.append(lane)
 
-        results = list(pool.map(play, CELLS))
-    assert {result.cell: result.faults for result in results} == {cell.name: [] for cell in CELLS}
+        results = list(pool.map(play, cells))
+    assert {result.cell: result.faults for result in results} == {cell.name: [] for cell in cells}

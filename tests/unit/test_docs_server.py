@@ -135,7 +135,8 @@ def test_reading_is_bounded_and_says_so(folder: Path, monkeypatch: pytest.Monkey
 @gate("docs.bounded")
 @pytest.mark.parametrize(
     "text", ["[" * 400_000, "`" * 400_000, "``` `" * 80_000, "](" * 200_000, "# " + " " * 400_000 + "x",
-             "<a id" + " " * 400_000, "[a](" + "(" * 400_000, "[a][" * 100_000, "` `` " * 80_000, "# a\n" * 100_000]
+             "<a id" + " " * 400_000, "[a](" + "(" * 400_000, "[a][" * 100_000, "` `` " * 80_000,
+             pytest.param("# a\n" * 100_000, marks=pytest.mark.slow)]
 )  # fmt: skip
 def test_no_text_takes_long_to_read(text: str) -> None:
     begun = time.process_time()

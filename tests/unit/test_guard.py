@@ -75,14 +75,17 @@ def test_who_waits_for_anothers_question_waits_no_longer_than_an_answer_may_take
 @pytest.mark.parametrize(
     ("schema", "document"),
     [
-        ({"type": "object", **TWICE, "required": ["b"]}, nested(40)),
-        ({"properties": {"a": {"pattern": SLOW_PATTERN}}}, {"a": "a" * 100_000}),
-        (
+        pytest.param({"type": "object", **TWICE, "required": ["b"]}, nested(40), id="recursive"),
+        pytest.param(
+            {"properties": {"a": {"pattern": SLOW_PATTERN}}}, {"a": "a" * 100_000}, id="pattern", marks=pytest.mark.slow
+        ),
+        pytest.param(
             {"properties": {"a": {"items": {"$ref": "#/$defs/a0"}}}, "$defs": doubling(13)["$defs"]},
             {"a": [0] * 300_000},
+            id="long list",
+            marks=pytest.mark.slow,
         ),
     ],
-    ids=["recursive", "pattern", "long list"],
 )
 def test_a_check_that_would_take_minutes_ends_within_its_time(schema: dict[str, Any], document: dict[str, Any]) -> None:
     validation.GUARD.close()
@@ -92,6 +95,7 @@ def test_a_check_that_would_take_minutes_ends_within_its_time(schema: dict[str, 
 
 
 @gate("schemas.bounded")
+@pytest.mark.slow
 def test_fifty_slow_checks_at_once_hold_up_nobody_else() -> None:
     slow, text = {"properties": {"a": {"pattern": SLOW_PATTERN}}}, {"a": "a" * 50_000}
     quick = {"properties": {"a": {"type": "integer"}}}

@@ -47,6 +47,7 @@ def draft(*rules: dict[str, Any], profiles: dict[str, Profile] | None = None) ->
 
 
 @gate("policy.replay")
+@pytest.mark.slow
 def test_ten_thousand_calls_change_as_worked_out_by_hand() -> None:
     found = replays.compare(generated(), draft(
         # Reads of `night` from 5,000 up: odd numbers, never a multiple of ten: 2,500 approvals more.

@@ -56,7 +56,7 @@ def refused(work: Callable[[], object]) -> None:
 
 
 @gate("workspace.beneath")
-@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("what", [pytest.param("folder", marks=pytest.mark.slow), "file"])
 def test_a_link_put_in_the_place_of_a_folder_or_file_is_never_followed(tmp_path: Path, what: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -139,6 +139,7 @@ def test_a_link_put_there_before_the_new_file_takes_its_name_is_replaced_itself(
 
 
 @gate("workspace.whole")
+@pytest.mark.slow
 def test_a_reader_sees_one_whole_file_or_another(tmp_path: Path) -> None:
     place = Workspaces(tmp_path / "workspaces")("acme", RUN)
     bodies = [letter * size for letter, size in ((b"a", 200_000), (b"b", 3), (b"c", 70_000))]

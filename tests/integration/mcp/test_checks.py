@@ -156,6 +156,7 @@ def test_a_server_without_one_usable_tool(doors: Doors) -> None:
 
 
 @gate("mcp.check")
+@pytest.mark.slow
 def test_programs_of_the_deployment_have_a_shorter_ladder() -> None:
     config = ServerConfig("acme", "clock", Transport.STDIO, "time", command=StdioCommand(TIME_SERVER))
     found = rungs(config, open_networks=())

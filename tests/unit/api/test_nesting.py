@@ -57,6 +57,7 @@ def test_what_is_no_json_is_refused_however_deep_it_stands(text: str) -> None:
     assert time.process_time() - begun < 2
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_text_and_no_faster() -> None:
     begun = time.process_time()
     readable("[" * 500_000 + "]" * 500_000)

@@ -16,7 +16,7 @@ help:
 	@printf '%s\n' \
 	  'make up          start everything here: servers, migrations, web, worker, scheduler (PORT=8000)' \
 	  'make test        run the test suite on servers of its own (ARGUMENTS="-k name")' \
-	  'make test-slow   its tests with browsers, with processes and peers of their own, and races' \
+	  'make test-slow   its tests with browsers, with processes and peers of their own, races, and the rest of long tables' \
 	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
 	  'make crash-ci    a choice of it that covers every pair of its axes, as far as 5 minutes go' \
 	  'make reliability write what the proofs found into toolsys/docs/reliability.md' \

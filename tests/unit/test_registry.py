@@ -207,7 +207,9 @@ def test_what_a_provider_offers_is_examined_before_it_is_pinned() -> None:
 
 
 @gate("policy.names")
-@pytest.mark.parametrize("written", ["demo.ech\N{CYRILLIC SMALL LETTER O}", "demo echo", ""], ids=["like", "space", "none"])
+@pytest.mark.parametrize(
+    "written", ["demo.ech\N{CYRILLIC SMALL LETTER O}", "demo echo", ""], ids=["like", "space", "none"]
+)
 def test_a_limit_on_what_no_tool_can_be_called_stops_the_start(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
     """It would limit nothing, silently."""
     monkeypatch.setenv("TOOLSYS_TOOL_LIMITS", json.dumps([{"tools": "Demo.*", "profiles": ["open"]}]))

@@ -122,7 +122,8 @@ def test_a_grant_is_for_the_very_tool_and_for_no_less_trusted_room(acme: Tenancy
 
 ALTERED = {
     "conditions": "conditions = '[]'", "uses": "maximum_uses = 9", "what binds it": "words_digest = ''",
-    "reason": "note = 'else'", "longer": "expires_at = expires_at + interval '1 day'", "seats": "seats = '[\"client\"]'",
+    "reason": "note = 'else'", "longer": "expires_at = expires_at + interval '1 day'",
+    "seats": "seats = '[\"client\"]'",
     "everybody": "principal_id = NULL", "room": "origin_trust = 'platform'", "tool": "tool_digest = tool_digest || '0'",
     "who proposed": "proposed_by_id = (SELECT min(id) FROM auth_user)",
 }  # fmt: skip
@@ -159,7 +160,8 @@ def test_every_word_of_a_grant_raises_the_epoch() -> None:
     """A column that comes later is either no word, and named here, or seen."""
     with connections["owner"].cursor() as cursor:
         cursor.execute(
-            "SELECT a.attname FROM pg_trigger t JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attnum = ANY (t.tgattr)"
+            "SELECT a.attname FROM pg_trigger t"
+            " JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attnum = ANY (t.tgattr)"
             " WHERE t.tgrelid = 'standing_grants'::regclass AND t.tgname = 'raises_authz_epoch'"
         )
         watched = {row[0] for row in cursor.fetchall()}

@@ -50,7 +50,13 @@ def test_an_agent_is_added_and_changed_under_its_name(acme: Tenancy, admin: Pers
 
 @gate("policy.names")
 def test_a_name_that_only_looks_like_a_tool_s_enables_nothing_silently(acme: Tenancy, admin: Person) -> None:
-    for written in ("demo.ech\N{CYRILLIC SMALL LETTER O}", "demo echo", "demo/echo", "demo.echo\u200b", "demo.e\u0301*"):
+    for written in (
+        "demo.ech\N{CYRILLIC SMALL LETTER O}",
+        "demo echo",
+        "demo/echo",
+        "demo.echo\u200b",
+        "demo.e\u0301*",
+    ):
         answer = admin.post(f"{AGENTS}add/", name="clerk", enabled_tools=f"math.*\n{written}", profile="default")
         assert (answer.status_code, "tool names are of a-z" in answer.content.decode()) == (200, True)
         with pytest.raises(Problem, match=r"request\.invalid") as problem:

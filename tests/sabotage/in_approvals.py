@@ -132,7 +132,7 @@ APPROVAL_DEFECTS: Final = (
     ),
     defect(
         "grant: alteration unseen", "whoever alters a grant has every process read it anew",
-        "toolsys/migrations/0030_altered_grants.py",
+        "toolsys/migrations/0032_altered_grants.py",
         'RaisesAuthzEpoch("StandingGrant", [*COLUMNS, *WORDS], on_insert=True)',
         'RaisesAuthzEpoch("StandingGrant", COLUMNS, on_insert=True)',
         GRANTS + "test_a_grant_that_was_altered_after_it_was_confirmed_stands_for_nothing",
@@ -140,7 +140,7 @@ APPROVAL_DEFECTS: Final = (
         GRANTS + "test_every_word_of_a_grant_raises_the_epoch",
     ),
     defect(
-        "grant: uses given back", "what counts a grant's uses only rises", "toolsys/migrations/0030_altered_grants.py",
+        "grant: uses given back", "what counts a grant's uses only rises", "toolsys/migrations/0032_altered_grants.py",
         "WHEN (NEW.uses < OLD.uses)", "WHEN (NEW.uses < 0)", GRANTS + "test_no_use_of_a_grant_is_given_back",
     ),
     defect(

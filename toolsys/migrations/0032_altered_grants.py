@@ -23,7 +23,7 @@ CREATE TRIGGER uses_only_rise BEFORE UPDATE OF uses ON standing_grants
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0029_mcp_retention")]
+    dependencies = [("toolsys", "0031_unread_mark")]
 
     operations = [
         InstallFunctions(["55_grants.sql"], is_first=False),

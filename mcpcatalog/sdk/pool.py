@@ -80,7 +80,7 @@ class ConnectionPool:
         self._limits = limits or PoolLimits()
         self._preparations = asyncio.Semaphore(self._limits.preparations)
         self._process_starts = asyncio.Semaphore(self._limits.process_starts)
-        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._shares: WeakValueDictionary[tuple[str, Transport], asyncio.Semaphore] = WeakValueDictionary()
         self._open: dict[Key, Connection] = {}
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
         self._dialling: list[Transport] = []
@@ -138,9 +138,9 @@ class ConnectionPool:
         async with AsyncExitStack() as slots:
             slots.callback(self._dialling.remove, config.transport)
             self._dialling.append(config.transport)
-            # Processes are few enough by their own slots; one tenant's stalled remote servers leave slots to others.
-            is_process = config.transport is Transport.STDIO
-            await slots.enter_async_context(self._process_starts if is_process else self._share_of(config.tenant_id))
+            await slots.enter_async_context(self._share_of(config.tenant_id, config.transport))
+            if config.transport is Transport.STDIO:
+                await slots.enter_async_context(self._process_starts)
             await slots.enter_async_context(self._preparations)
             hint = self._revisions.get(key[:3]) or config.negotiated_revision
             login = self._login(config, resolve)
@@ -163,11 +163,17 @@ class ConnectionPool:
         metrics.CONNECTIONS.labels(config.transport).inc()
         return connection
 
-    def _share_of(self, tenant_id: str) -> asyncio.Semaphore:
-        """Return one tenant's part of the preparation slots; it lives while somebody holds it or waits for it."""
-        found = self._shares.get(tenant_id)
+    def _share_of(self, tenant_id: str, transport: Transport) -> asyncio.Semaphore:
+        """Return how much one tenant may prepare or wait for; it lives while somebody holds it or waits for it.
+
+        Its stalled remote servers leave slots to others. Of processes it may start as many as there are slots for, since
+        it may be alone; what it wants beyond that waits here and not in the others' way, so that they take turns.
+        """
+        found = self._shares.get((tenant_id, transport))
         if found is None:
-            found = self._shares[tenant_id] = asyncio.Semaphore(self._limits.preparations_per_tenant)
+            limits = self._limits
+            size = limits.process_starts if transport is Transport.STDIO else limits.preparations_per_tenant
+            found = self._shares[tenant_id, transport] = asyncio.Semaphore(size)
         return found
 
     def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:

@@ -187,8 +187,10 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "one tenant takes every slot", "stalled servers of one tenant leave slots to the others",
-        SDK + "pool.py", "asyncio.Semaphore(self._limits.preparations_per_tenant)", "asyncio.Semaphore(1_000)",
+        SDK + "pool.py", "asyncio.Semaphore(size)", "asyncio.Semaphore(1_000)",
         "tests/integration/mcp/test_pool.py::test_stalled_servers_of_one_tenant_leave_slots_to_the_others",
+        "tests/integration/mcp/test_pool.py::"
+        "test_slow_programs_of_one_tenant_are_started_in_turn_with_those_of_others",
     ),
     defect(
         "slow start is another era", "a server that is slow to start is not mistaken for another era's",

@@ -166,8 +166,8 @@ class ConnectionPool:
     def _share_of(self, tenant_id: str, transport: Transport) -> asyncio.Semaphore:
         """Return how much one tenant may prepare or wait for; it lives while somebody holds it or waits for it.
 
-        Its stalled remote servers leave slots to others. Of processes it may start as many as there are slots for, since
-        it may be alone; what it wants beyond that waits here and not in the others' way, so that they take turns.
+        Its stalled remote servers leave slots to others. Of processes it may start as many as there are slots for,
+        since it may be alone; what it wants beyond that waits here and not in the others' way: so they take turns.
         """
         found = self._shares.get((tenant_id, transport))
         if found is None:
@@ -282,10 +282,14 @@ class ConnectionPool:
         """Return tenant and session of each connection that belongs to one. From any thread."""
         return [(key.tenant_id, key.session) for key in list(self._open) if key.session]
 
-    async def close_session(self, session: str, server_id: str = "") -> None:
-        """Release what a session holds (to one server), as at the end of its run; its next call connects again."""
+    async def close_session(self, session: str, server_id: str = "", *, is_resting: bool = False) -> None:
+        """Release what a session holds (to one server), as at the end of its run; its next call connects again.
+
+        `is_resting`: only what remembers nothing between calls and carries none now.
+        """
         for key, connection in list(self._open.items()):
-            if session and key.session == session and server_id in {"", key.server_id}:
+            is_kept = is_resting and (_remembers(connection) or not connection.is_idle)
+            if session and key.session == session and server_id in {"", key.server_id} and not is_kept:
                 self._let_go(key, connection)
 
     async def close_all(self, *, drain_seconds: float = 5.0) -> None:
@@ -315,3 +319,8 @@ class ConnectionPool:
         self._is_closed = True
         for connection in self._open.values():
             connection.force_close()
+
+
+def _remembers(connection: Connection) -> bool:
+    """Say whether the server may know of it what the next one would lack; its own revision counts."""
+    return replace(connection.config, negotiated_revision=connection.revision).keeps_state

@@ -85,7 +85,7 @@ def test_stalled_servers_of_one_tenant_leave_slots_to_the_others(bench: Callable
 def test_slow_programs_of_one_tenant_are_started_in_turn_with_those_of_others(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both slots are a tenant's that is alone; what others want to start waits for one start and not for all of them."""
+    """Both slots are a tenant's that is alone; what others want to start waits for one start and not for all."""
     here, begun, ending = bench(), list[str](), asyncio.Semaphore(0)
 
     async def slow(connection: Connection) -> None:

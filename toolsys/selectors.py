@@ -350,6 +350,6 @@ def sessions_in_use(tenant_id: str, session_ids: Collection[UUID]) -> dict[UUID,
             status__in=[status for status in RunStatus if status.accepts_steps],
         )  # fmt: skip
         calls = Invocation.objects.filter(tenant_id=tenant_id, run_id=OuterRef("id"), status=InvocationStatus.RUNNING)
-        at_work = Count("id", filter=Q(status=RunStatus.RUNNING) | Exists(calls))
+        at_work = Count("id", filter=Q(status=RunStatus.RUNNING) | Q(Exists(calls)))
         counted = found.order_by().values_list("session_id").annotate(at_work=at_work)
         return {session_id: not count for session_id, count in counted}

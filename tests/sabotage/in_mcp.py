@@ -193,6 +193,27 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "test_slow_programs_of_one_tenant_are_started_in_turn_with_those_of_others",
     ),
     defect(
+        "pinned catalog forgotten", "what a session pinned is kept", "mcpcatalog/sql/60_retention.sql",
+        "@> to_jsonb(c.old_hash));", "@> to_jsonb(''::text));",
+        "tests/integration/mcp/test_retention.py::test_an_old_catalog_goes_unless_a_session_pinned_it",
+    ),
+    defect(
+        "discovery under way not heeded", "a server whose discovery is under way is passed over",
+        "mcpcatalog/sql/60_retention.sql", " FOR NO KEY UPDATE SKIP LOCKED;", ";",
+        "tests/integration/mcp/test_retention.py::test_a_server_whose_discovery_is_under_way_is_passed_over",
+    ),
+    defect(
+        "state given up while people think", "a session that waits keeps what its server would forget", SDK + "pool.py",
+        "is_resting and (_remembers(connection) or not connection.is_idle)", "False",
+        "tests/integration/mcp/test_upkeep.py::"
+        "test_a_session_that_waits_for_people_keeps_only_what_its_server_would_forget",
+    ),
+    defect(
+        "refused import shown again", "a refused import sends nothing of the text back", "mcpcatalog/forms.py",
+        "        return None\n\n\nclass RulesForm", "        return str(value)\n\n\nclass RulesForm",
+        "tests/integration/console/test_servers.py::test_a_refused_import_sends_nothing_of_the_text_back",
+    ),
+    defect(
         "slow start is another era", "a server that is slow to start is not mistaken for another era's",
         SDK + "handshake.py", "and not is_refused:", "and True:",
         "tests/integration/mcp/test_slow_start.py"

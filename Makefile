@@ -19,7 +19,7 @@ help:
 	  'make test-slow   its tests with browsers, with processes and peers of their own, and races' \
 	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
 	  'make crash-ci    a choice of it that covers every pair of its axes, as far as 5 minutes go' \
-	  'make reliability write the results of `make crash` into toolsys/docs/reliability.md' \
+	  'make reliability write what the proofs found into toolsys/docs/reliability.md' \
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
 	  'make egress      try hostile addresses, URLs and answers on the client for everything that leaves' \

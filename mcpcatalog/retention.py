@@ -1,6 +1,6 @@
 """Forgets what MCP servers made us keep: a chore of the scheduler, in bounded batches.
 
-What any session pinned is evidence and stays; what goes is what was only ever listed. Source: decision record 20.
+What any session pinned is evidence and stays; what goes is what was only ever listed. Source: decision record 21.
 """
 
 from toolsys import database, forgetting

@@ -55,16 +55,7 @@ class Connections(Protocol):
 class NoConnections:
     """The web process resolves tools and hands their calls off; it never reaches for a connection."""
 
-    async def acquire(
-        self,
-        config: ServerConfig,
-        session: str,
-        resolve: ResolveCredential,
-        *,
-        is_renewed: bool = False,
-        connect_seconds: float | None = None,
-        patience_seconds: float = 0.0,
-    ) -> RemoteServer:
+    async def acquire(self, *_wanted: object, **_options: object) -> RemoteServer:
         raise ServerUnreachable("this process holds no connections", effect="not_applied")
 
 

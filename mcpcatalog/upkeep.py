@@ -78,7 +78,7 @@ class Upkeep:
 
     def sweep(self) -> None:
         """Let go of what is held for sessions that nobody uses any more, whoever ended them, and of what remembers
-        nothing where a session's runs all wait for people (decision record 21).
+        nothing where a session's runs all wait for people (decision record 22).
         """
         held: dict[str, set[UUID]] = defaultdict(set)
         for tenant_id, session_id in self._workbench.sessions():

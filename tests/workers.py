@@ -9,6 +9,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from tests.integration.processes import child_process
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.leases import LeaseKeeper
 from toolsys.ports import Runtime
@@ -38,7 +39,7 @@ class WorkerRuntime:
 @contextmanager
 def process(command: str, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
     """Run `manage.py <command>` as a real process against this test process's database and queue."""
-    child = subprocess.Popen(
+    child = child_process(
         [sys.executable, "manage.py", command], cwd=ROOT, env={**os.environ, **environment}, start_new_session=True
     )
     try:

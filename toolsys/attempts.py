@@ -23,10 +23,11 @@ UNANSWERED: Final = frozenset({
 
 
 def is_unrepeatable(case: Case) -> bool:
-    """Ask the recovery table before the watermark is passed again. A write that was not recorded never repeats."""
+    """Ask the recovery table before the watermark is passed again.
+
+    A write that could not be recorded does not come as far: its run has failed, and a run that has takes no step on.
+    """
     assert case.claim is not None
-    if case.row is not None and case.row.is_unrecorded and case.classification.side_effect.is_write:
-        return True
     return _is_final(case, effect_sent=_effect_sent(case))
 
 
@@ -64,7 +65,7 @@ def retry_after_failure(case: Case, limits: Limits) -> Retry | None:
     held = is_held(failure)
     is_replayed = failure.kind in UNANSWERED and _effective_class(case) is IdempotencyClass.CONDITIONALLY_IDEMPOTENT
     may_be_repeated = held or code in RETRIED or is_replayed
-    if not may_be_repeated or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):
+    if not may_be_repeated or _is_final(case, effect_sent=case.classification.side_effect.value != "none"):
         return None
     return _next_attempt(case, code, failure.retry_after_seconds, limits, at_once=held)
 

@@ -90,7 +90,13 @@ class MeteredStream(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's
     ) -> httpcore2.AsyncNetworkStream:
-        return MeteredStream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
+        try:
+            return MeteredStream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
+        except BaseException:
+            # httpcore2 closes it on an error only: a handshake that is given up would keep its socket until somebody
+            # collects it.
+            await self._inner.aclose()
+            raise
 
     def get_extra_info(self, info: str) -> Any:
         # The pool lets a connection go that has something to read before it was asked anything.

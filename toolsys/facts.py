@@ -141,7 +141,6 @@ def _invocation(row: dict[str, Any]) -> Invocation:
         reason_code=row["reason_code"],
         suspended_kind=row["suspended_kind"],
         cancel_requested_at=_moment(row["cancel_requested_at"]),
-        is_unrecorded=row["unrecorded"],
         predates_database_epoch=row["old_epoch"],
     )
 

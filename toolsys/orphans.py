@@ -95,7 +95,7 @@ class OrphanCollector:
             path = f"{tenant_id}/{folder}"
             old = {
                 identifier: f"{path}/{name}"
-                for name in self.storage.listdir(path)[1]
+                for name in self._listed(path)[1]
                 if (identifier := _id_of(name)) is not None and self._is_old(f"{path}/{name}")
             }
             if old:
@@ -104,10 +104,17 @@ class OrphanCollector:
                 yield from (key for identifier, key in old.items() if identifier not in known)
 
     def _next_folders(self) -> list[tuple[str, str]]:
-        every = ((tenant, folder) for tenant in self._tenants() for folder in sorted(self.storage.listdir(tenant)[0]))
+        every = ((tenant, folder) for tenant in self._tenants() for folder in sorted(self._listed(tenant)[0]))
         found = [place for place in every if place > self._after][:FOLDERS_A_PASS]
         self._after = found[-1] if len(found) == FOLDERS_A_PASS else ("", "")
         return found
+
+    def _listed(self, path: str) -> tuple[list[str], list[str]]:
+        """Folders and files. What somebody took away since it was named holds nothing: the pass goes on."""
+        try:
+            return self.storage.listdir(path)
+        except FileNotFoundError:
+            return [], []
 
     def _is_old(self, path: str) -> bool:
         try:

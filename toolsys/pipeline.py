@@ -63,7 +63,7 @@ def run(call: ProposedCall, runtime: Runtime) -> Disposition:
             return store.commit_result(case)  # COMMIT
         if runtime.execution.is_draining:
             return _given_back(case, Retry(case.claim.attempt_number), runtime)
-        if case.spec.side_effect is not SideEffectClass.NONE:
+        if case.classification.side_effect is not SideEffectClass.NONE:
             fence = store.commit_watermark(claim)  # 10 effect watermark COMMIT
             if not (fence.held and runtime.execution.may_send(claim)):
                 return _without_sending(case, fence.why, runtime)

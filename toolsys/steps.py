@@ -366,7 +366,7 @@ def _conclusion(case: Case, result: ToolResult) -> tuple[OutcomeStatus, str]:
     if result.failure is None:
         return OutcomeStatus.SUCCEEDED, "tool.succeeded"
     kind = result.failure.kind
-    sent = case.spec.side_effect.value != "none"
+    sent = case.classification.side_effect.value != "none"
     is_unknown = kind in attempts.UNANSWERED or attempts.is_held(result.failure)
     unanswered = is_unknown and sent and attempts.unknown_is_uncertain(case)
     if kind is ToolFailureKind.OUTCOME_UNKNOWN or unanswered:

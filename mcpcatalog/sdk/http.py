@@ -4,6 +4,8 @@ A network error that is raised inside the SDK ends the whole connection (python-
 with a synthetic response instead and leaves the cause on the call's record. It decides nothing about retries.
 """
 
+import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +22,10 @@ from toolsys.egress import EgressError, PinnedTransport
 
 # A server that ends its stream at once would otherwise be asked again for ever (python-sdk #3257).
 STREAM_REOPEN_SECONDS: Final = 30.0
+# The SDK posts in line what asks for no answer (a cancellation, our refusal of what a server asks): whoever does not
+# take it would hold up every later call of the connection for all of its time.
+ASIDE_SECONDS: Final = 2.0
+_MAXIMUM_ASIDE_BYTES: Final = 4_096
 # Answers that the SDK treats as the failure of one request. The cause is on the record.
 _NO_ANSWER: Final = 599
 _WITHOUT_BODY: Final = frozenset({202, 204})
@@ -42,8 +48,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if is_stream and not self._may_open_stream(request, record):
             return httpx2.Response(405)
         try:
-            await self._sign(request)
-            response = await self._inner.exchange(request, None if is_stream else self._maximum_bytes)
+            async with asyncio.timeout(None if record.is_connecting or not _is_aside(request) else ASIDE_SECONDS):
+                await self._sign(request)
+                response = await self._inner.exchange(request, None if is_stream else self._maximum_bytes)
+        except TimeoutError:
+            return httpx2.Response(_NO_ANSWER)
         except RemoteError as refusal:
             record.refusal = refusal
             return httpx2.Response(_NO_ANSWER)
@@ -162,6 +171,15 @@ def _record_for(request: httpx2.Request) -> CallRecord:
     if request.method == "GET":
         return record if "last-event-id" in request.headers else CallRecord()
     return record if record.is_connecting or not record.was_sent else CallRecord()
+
+
+def _is_aside(request: httpx2.Request) -> bool:
+    """Say whether a POST carries what nobody answers. Requests are of any size, and those that are long are read by
+    nobody here.
+    """
+    if request.method != "POST" or len(request.content) > _MAXIMUM_ASIDE_BYTES:
+        return False
+    return not {"id", "method"} <= json.loads(request.content).keys()
 
 
 @asynccontextmanager

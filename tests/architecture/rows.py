@@ -29,7 +29,7 @@ VALUES: dict["type[models.Field[Any, Any]]", Callable[[], Any]] = {
 COPIED = {"Invocation.session", "Invocation.api_key", "PolicyDecision.run"}
 
 
-# Where one column's value decides what another may hold.
+# Where one column's value decides what another may hold, or its form is checked: a value, or how to make one.
 VALID: dict[str, dict[str, Any]] = {
     "McpServer": {
         "auth_scheme": "none", "auth_name": None, "credential_ref": None, "token_endpoint": None, "token_scopes": None,
@@ -38,6 +38,7 @@ VALID: dict[str, dict[str, Any]] = {
     },
     "ToolOverride": {"is_operators": False},
     "Skill": {"source": "agent", "server_id": None},
+    "Invocation": {"idempotency_key": lambda: uuid.uuid4().hex * 2},
 }  # fmt: skip
 
 
@@ -74,7 +75,8 @@ def row_values(model: type[models.Model], tenant_id: str) -> dict[str, Any]:
             found[field.attname] = list(field.flatchoices)[-1][0]
         elif field.db_default is models.NOT_PROVIDED or field.primary_key:
             found[field.attname] = next(make for kind, make in VALUES.items() if isinstance(field, kind))()
-    return found | VALID.get(model.__name__, {})
+    valid = VALID.get(model.__name__, {})
+    return found | {name: value() if callable(value) else value for name, value in valid.items()}
 
 
 def _parent(field: "models.ForeignKey[Any, Any]", tenant_id: str) -> Any:

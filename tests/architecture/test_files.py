@@ -32,6 +32,14 @@ def checks() -> list[Path]:
     return sorted((ROOT / "tests").rglob("*.py"))
 
 
+def started(path: Path) -> list[ast.Call]:
+    """Return where a file starts a process and goes on beside it."""
+    if "Popen" not in path.read_text():
+        return []
+    return [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call) and ast.unparse(node.func)
+            in {"Popen", "subprocess.Popen"}]  # fmt: skip
+
+
 def lines(path: Path) -> int:
     return len(path.read_text().splitlines())
 
@@ -67,3 +75,16 @@ def test_no_name_says_nothing() -> None:
 def test_every_module_says_what_it_is() -> None:
     silent = [where(path) for path in [*written(), *checks()] if tree(path).body and not ast.get_docstring(tree(path))]
     assert silent == []
+
+
+# These two are peers that misbehave on purpose: what they start must outlive them, and be ended by our own keeper.
+MEANT_TO_LEAVE = {"tests/hostile/stdio_server.py", "tests/integration/mcp/stdio_peer.py"}
+
+
+@gate("house.files")
+def test_no_process_of_a_test_outlives_the_test_run() -> None:
+    free = [
+        where(path) for path in checks()
+        for call in started(path) if "preexec_fn" not in {keyword.arg for keyword in call.keywords}
+    ]  # fmt: skip
+    assert set(free) == MEANT_TO_LEAVE

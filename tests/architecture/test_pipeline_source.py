@@ -119,7 +119,7 @@ def test_the_watermark_comes_before_the_effect_for_everything_but_none() -> None
         for node in ast.walk(function("run"))
         if isinstance(node, ast.If) and "commit_watermark" in ast.unparse(node)
     ]
-    assert ast.unparse(guard.test) == "case.spec.side_effect is not SideEffectClass.NONE"
+    assert ast.unparse(guard.test) == "case.classification.side_effect is not SideEffectClass.NONE"
     assert "fence.held and runtime.execution.may_send(claim)" in ast.unparse(guard)
 
 

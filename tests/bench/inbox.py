@@ -61,7 +61,7 @@ def _fill(tenancy: Any) -> None:
         calls, requests = [], []
         for number in range(OPEN - 1):
             values = {field.attname: getattr(call, field.attname) for field in call._meta.local_fields}
-            values |= {"id": uuid.uuid4(), "idempotency_key": f"bench-{number}", "call_id": f"bench-{number}"}
+            values |= {"id": uuid.uuid4(), "idempotency_key": f"{number:064x}", "call_id": f"bench-{number}"}
             calls.append(Invocation(**values))
             asked = {field.attname: getattr(held.request, field.attname) for field in held.request._meta.local_fields}
             requests.append(ApprovalRequest(**asked | {"id": uuid.uuid4(), "invocation_id": values["id"]}))

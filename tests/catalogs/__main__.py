@@ -23,7 +23,10 @@ from tests.unit.test_mcp_corpus import CORPUS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 INTO: Final = ROOT / ".data" / "catalogs"
-NAMES: Final = {**{name: f"mcp-server-{name}" for name in PYPI}, **{name: f"server-{name}" for name in FROM_NPM}}
+NAMES: Final = {
+    **{name: f"mcp-server-{name}" for name in PYPI}, **{name: f"server-{name}" for name in FROM_NPM},
+    "excel": "excel-mcp-server",
+}  # fmt: skip
 
 
 async def declared(real: Real, folder: Path) -> list[Any]:

@@ -50,6 +50,11 @@ PYPI: Final = {
         (("git_status", {"repo_path": "folder"}), ("git_log", {"repo_path": "folder", "max_count": 1})), "first words",
         ("git_status", {"repo_path": "/nowhere"}),
     ),
+    "excel": Real(
+        module("excel_mcp", "stdio", "--allow-dir", "folder"), NEW, 46,
+        (("create_workbook", {"path": "folder/plan.xlsx", "sheets": ["Plan"], "overwrite": True}),
+         ("list_workbooks", {})), "plan.xlsx", ("describe_workbook", {"path": "../../etc/passwd"}),
+    ),
 }  # fmt: skip
 FROM_NPM: Final = {
     "everything": Real(

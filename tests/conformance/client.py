@@ -38,9 +38,13 @@ async def credential(_reference: str) -> SecretValue:
     return SecretValue(json.dumps({name: CONTEXT.get(name, "") for name in ("client_id", "client_secret")}))
 
 
+# Their context has a client's id and secret: an operator would configure both.
+WITH_A_CLIENT = ("auth/client-credentials-basic", "auth/pre-registration")
+
+
 def configured(url: str) -> ServerConfig:
     """Do what an operator does: a token endpoint is configured, never discovered by the adapter."""
-    if not SCENARIO.startswith("auth/client-credentials"):
+    if SCENARIO not in WITH_A_CLIENT:
         return ServerConfig("acme", "suite", Transport.HTTP, url, negotiated_revision=REVISION)
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"

@@ -12,10 +12,12 @@ REVISIONS: Final = ("2025-03-26", "2025-06-18", OLD, NEW)
 APPLY: Final = frozenset({
     "initialize", "tools_call", "sse-retry", "request-metadata", "http-standard-headers", "http-custom-headers",
     "http-invalid-tool-headers", "json-schema-ref-no-deref", "json-schema-2020-12-preservation",
-    "auth/client-credentials-basic",
+    "auth/client-credentials-basic", "auth/pre-registration",
 })  # fmt: skip
 
 _PERSON: Final = "a login that a person gives in a browser: refused with tool.auth_unsupported (TS Authentication)"
+_ISSUER: Final = "judges the answer that a browser brings back from a person's login, and no such login is begun (TS)"
+_REGISTERS: Final = "needs a client that registers itself, and then a person's login; ours is configured by operators"
 _INPUT: Final = "answering a server's question would be a second send: tool.input_required_unsupported (DESIGN §7)"
 _FIXED: Final = "the token endpoint and its client are configured and never discovered (TS Authentication)"
 _GRANTS: Final = "one grant, client_credentials with a secret; this is none of the five schemes (TS Authentication)"
@@ -29,17 +31,25 @@ OTHERS: Final[dict[str, str]] = {
             "auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2", "auth/metadata-var3",
             "auth/basic-cimd", "auth/scope-from-www-authenticate", "auth/scope-from-scopes-supported",
             "auth/scope-omitted-when-undefined", "auth/scope-step-up", "auth/scope-retry-limit",
-            "auth/token-endpoint-auth-basic", "auth/token-endpoint-auth-post", "auth/token-endpoint-auth-none",
-            "auth/pre-registration", "auth/2025-03-26-oauth-metadata-backcompat",
-            "auth/2025-03-26-oauth-endpoint-fallback", "auth/offline-access-scope", "auth/offline-access-not-supported",
+            "auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback",
+            "auth/offline-access-scope", "auth/offline-access-not-supported",
         ),
         _PERSON,
     ),
     **dict.fromkeys(
+        ("auth/token-endpoint-auth-basic", "auth/token-endpoint-auth-post", "auth/token-endpoint-auth-none"),
+        _REGISTERS,
+    ),
+    **dict.fromkeys(
         (
-            "auth/resource-mismatch", "auth/authorization-server-migration", "auth/iss-supported",
-            "auth/iss-not-advertised", "auth/iss-supported-missing", "auth/iss-wrong-issuer", "auth/iss-unexpected",
-            "auth/iss-normalized", "auth/metadata-issuer-mismatch",
+            "auth/iss-supported", "auth/iss-not-advertised", "auth/iss-supported-missing", "auth/iss-wrong-issuer",
+            "auth/iss-unexpected", "auth/iss-normalized",
+        ),
+        _ISSUER,
+    ),
+    **dict.fromkeys(
+        (
+            "auth/resource-mismatch", "auth/authorization-server-migration", "auth/metadata-issuer-mismatch",
         ),
         _FIXED,
     ),

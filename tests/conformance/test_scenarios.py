@@ -17,7 +17,7 @@ LISTING = (
 @gate("mcp.conformance")
 def test_each_scenario_applies_or_has_its_reason() -> None:
     assert APPLY & OTHERS.keys() == set()
-    assert len(APPLY) >= 10
+    assert (len(APPLY), len(OTHERS)) == (11, 37)
     assert SERVED.keys() & NOT_SERVED.keys() == set()
     assert all(len(reason) > 30 for reason in (OTHERS | NOT_SERVED).values())
 
@@ -34,6 +34,22 @@ def test_the_listing_is_read_and_every_revision_is_played() -> None:
     found = {name: revisions.split(",") for name, revisions in run.LISTED.findall(LISTING)}
     assert found == {"initialize": ["2025-06-18", "2025-11-25"], "auth/dpop": ["extension"]}
     assert list(run.cases(found, "")) == [("initialize", "2025-06-18"), ("initialize", "2025-11-25")]
+
+
+def test_one_that_passes_although_it_is_said_not_to_apply_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "auth/dpop": "Passed: 1/2, 1 failed, 0 warnings",
+        "auth/iss-supported": "Passed: 2/2, 0 failed, 0 warnings",
+    }
+    monkeypatch.setattr(run, "listed", lambda: {name: ["2026-07-28"] for name in (*found, "initialize")})
+
+    def suite(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess[str]([], 0, found[arguments[arguments.index("--scenario") + 1]], "")
+
+    monkeypatch.setattr(run, "suite", suite)
+    tally = run.Tally()
+    run.play_others(tally, "")
+    assert (tally.passed, [line.split(" ")[0] for line in tally.failed]) == (1, ["auth/iss-supported"])
 
 
 @pytest.mark.parametrize(

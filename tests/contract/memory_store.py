@@ -91,7 +91,7 @@ class MemoryStore:
             effect_sent_at=row.effect_sent_at, attempt_number=row.attempt_number,
             verdict=row.verdict or PolicyVerdict.BLOCK, outcome_status=row.outcome_status,
             reason_code=row.reason_code, suspended_kind=row.suspended_kind,
-            cancel_requested_at=row.cancel_requested_at, is_unrecorded=row.is_unrecorded,
+            cancel_requested_at=row.cancel_requested_at,
             predates_database_epoch=row.database_epoch < self.tables.database_epoch,
         )  # fmt: skip
 

@@ -94,7 +94,6 @@ class CallRow:
     completed_at: datetime | None = None
     identical_count: int = 1
     evidence: str | None = None
-    is_unrecorded: bool = False
 
     def is_due(self, now: datetime) -> bool:
         return self.dispatch_after is None or self.dispatch_after <= now

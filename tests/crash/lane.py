@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -46,6 +47,10 @@ class Stuck(Exception):
     """What had to happen did not, within its bound."""
 
 
+class Stopped(Exception):
+    """Whoever plays was told to stop: nobody waits any more, and what is in hand counts for nothing."""
+
+
 class Lane:
     def __init__(
         self, name: str, folder: Path, fork: Callable[[dict[str, Any]], int],
@@ -65,6 +70,7 @@ class Lane:
         self._tenants: list[dict[str, str]] = []
         self._read = 0
         self.finished: dict[str, Finished] = {}
+        self._stopping = threading.Event()
         shutil.rmtree(folder, ignore_errors=True)
         self._answers.mkdir(parents=True)
         for role in Role:
@@ -160,12 +166,18 @@ class Lane:
         self._sql.execute(statement.encode(), parameters or None)
 
     def until(self, holds: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        """Raises: Stuck."""
+        """Raises: Stuck; Stopped."""
         end = time.monotonic() + seconds
         while not holds():
+            if self._stopping.is_set():
+                raise Stopped
             if time.monotonic() > end:
                 raise Stuck(f"not within {seconds:.0f} s: {what}; see {self._log}")
             time.sleep(POLL_SECONDS)
+
+    def stop(self) -> None:
+        """End whatever waits here, from another thread."""
+        self._stopping.set()
 
     def close_processes(self) -> None:
         for role in list(self._living):
@@ -173,5 +185,6 @@ class Lane:
                 self.kill(role, Kill.GROUP)
 
     def close(self) -> None:
+        self._stopping.clear()
         self.close_processes()
         self._sql.close()

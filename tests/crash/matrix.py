@@ -19,8 +19,9 @@ from typing import Any, Final
 
 from tests.crash import invariants, selection
 from tests.crash.cell import Cell, Play, Result
-from tests.crash.lane import Lane
+from tests.crash.lane import Lane, Stopped
 from tests.crash.stack import ROOT, Timing, lanes, migrated
+from tests.integration.processes import be_interrupted
 
 FOLDER: Final = ROOT / ".data" / "crash"
 LEASE_SECONDS, SWEEP_SECONDS = 1.0, 0.5
@@ -87,8 +88,10 @@ class Matrix:
             for thread in threads:
                 thread.join()
         except KeyboardInterrupt:
-            print("stopping after the cells in hand", flush=True)
+            print("stopped: the cells in hand will be played again", flush=True)
             self._ends = time.monotonic()
+            for lane in opened:
+                lane.stop()
             for thread in threads:
                 thread.join()
 
@@ -98,9 +101,12 @@ class Matrix:
                 cell = self._left.get_nowait()
             except queue.Empty:
                 break
-            tries, result = 1, Play(cell, lane).run()
-            while result.is_disturbed and tries < TRIES:
-                tries, result = tries + 1, Play(cell, lane).run()
+            try:
+                tries, result = 1, Play(cell, lane).run()
+                while result.is_disturbed and tries < TRIES:
+                    tries, result = tries + 1, Play(cell, lane).run()
+            except Stopped:
+                return
             self._memory.keep(result, tries)
             self._say(result)
         late = invariants.afterwards(lane)
@@ -152,6 +158,7 @@ def play(matrix: Matrix, count: int) -> None:
     """Start the servers and the lanes, and run."""
     from config import embedded
 
+    be_interrupted()
     shutil.rmtree(FOLDER / "files", ignore_errors=True)
     servers = embedded.start(FOLDER / "servers", durable=True)
     try:

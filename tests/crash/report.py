@@ -1,6 +1,6 @@
-"""`make reliability`: write the crash matrix's section of `toolsys/docs/reliability.md` from its result file.
+"""`make reliability`: write the sections of `toolsys/docs/reliability.md` from the result files of this checkout.
 
-Never by hand: everything between the two markers is replaced. The rest of the file belongs to whoever writes it.
+Never by hand: everything between two markers is replaced. The rest of the file belongs to whoever writes it.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from tests.crash import others
 from tests.crash.found import FOUND
 from tests.crash.invariants import TOLERANCE_SECONDS
 from tests.crash.matrix import FOLDER
@@ -116,7 +117,8 @@ def write(found: dict[str, Any], page: Path = PAGE) -> None:
 
 
 def main() -> int:
-    """Write from the full matrix's results. Return 1 where it has not been played."""
+    """Write from the full matrix's results, and the others'. Return 1 where the matrix has not been played."""
+    others.write(PAGE)
     path = FOLDER / "summary-full.json"
     if not path.exists():
         print(f"{path} is not there: make crash", file=sys.stderr)

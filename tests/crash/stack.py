@@ -23,6 +23,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.crash.lane import Lane
+from tests.integration.processes import child_process
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 
@@ -32,8 +33,9 @@ class Nursery:
 
     def __init__(self, environment: dict[str, str], log: Path) -> None:
         with log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.actors"],
+            # In a session of its own: a Ctrl-C is told to whoever plays the matrix, who ends everybody.
+            self._process = child_process(
+                [sys.executable, "-m", "tests.crash.actors"], start_new_session=True,
                 cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
         self._lock = threading.Lock()
@@ -132,9 +134,9 @@ def lanes(
 
 @contextmanager
 def _world(effects: Path) -> Iterator[int]:
-    process = subprocess.Popen(
+    process = child_process(
         [sys.executable, "-m", "tests.crash.effect_server", str(effects)],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=ROOT, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     try:

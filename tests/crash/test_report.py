@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from tests.crash import report
+from tests.crash import others, report
 from tests.crash.cell import Result
-from tests.crash.found import FOUND
+from tests.crash.found import FOUND, FOUND_BY_OTHERS
 from tests.crash.invariants import Recovery
 from tests.crash.points import GROUPS, POINTS
 from tests.crash.selection import full
@@ -61,3 +61,44 @@ def test_writing_replaces_the_section_and_leaves_the_rest(tmp_path: Path) -> Non
     assert (points, once + more, passed, failed) == (len(POINTS), len(lines), len(lines) - 1, 1)
     report.write(found, page)
     assert page.read_text() == text
+
+
+def summaries(folder: Path) -> None:
+    """As each command leaves it."""
+    plain = {"commit": "abc", "what": "6000 schedules", "passed": 6_000, "failed": 0}
+    races = {"commit": "abd", "seconds": 9, "passed": {"test_zombies": 36, "test_duplicates": 66}, "failed": ["x"]}
+    soak = {
+        "commit": "abe", "seed": 8, "calls": 5_000, "seconds": 695, "lost": 0, "doubled": 1, "other_faults": [],
+        "not_accepted": 0, "files_leaked": False, "processes_that_ended_by_themselves": 0,
+        "disturbances": {"worker killed": 11}, "open_files_at_start": {"web": 44}, "open_files_at_end": {"web": 43},
+    }  # fmt: skip
+    for name, found in {"model": plain, "races": races, "soak": soak}.items():
+        (folder / name).mkdir()
+        (folder / name / "summary.json").write_text(json.dumps(found))
+
+
+def test_the_other_proofs_are_written_from_their_summaries_and_what_is_written_stays(tmp_path: Path) -> None:
+    page, data = tmp_path / "reliability.md", tmp_path / "data"
+    data.mkdir()
+    page.write_text("# Title\n")
+    others.write(page, data)
+    assert page.read_text().count("not recorded yet") == len(others.PROOFS)
+    summaries(data)
+    others.write(page, data)
+    text = page.read_text()
+    assert "| `make model` | `abc` | 6000 schedules | 6000 | 0 |" in text
+    assert "| `make races` | `abd` | duplicates 66, zombies 36; 9 s | 102 | 1 |" in text
+    assert (
+        "seed 8, 5000 calls in 695 s; worker killed 11; lost 0, doubled 1; open files of web 44 before, 43 after"
+        in text
+    )
+    assert "| 4999 | 1 |" in text
+    others.write(page, tmp_path / "elsewhere")
+    assert page.read_text() == text
+
+
+def test_the_page_has_a_row_for_each_other_proof_and_says_what_they_found() -> None:
+    text = report.PAGE.read_text()
+    assert [name for name in others.PROOFS if f"| `make {name}` |" not in text] == []
+    said = [f"* `make {finding.cell}`: {finding.sentence}" for finding in FOUND_BY_OTHERS]
+    assert [sentence for sentence in said if sentence not in text] == []

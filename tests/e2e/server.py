@@ -1,15 +1,14 @@
 """The console as it is served: granian on a free port over the test's own database, in a process of its own."""
 
 import http.client
-import os
+import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.integration.processes import ROOT, eventually
+from tests.integration.processes import ROOT, child_process, eventually
 
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 180.0
@@ -27,7 +26,8 @@ def serving(folder: Path) -> Iterator[str]:
     ]  # fmt: skip
     log = folder / "web.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ))
+        # Granian ends the child that serves when it is told to stop.
+        process = child_process(command, death_signal=signal.SIGTERM, cwd=ROOT, stdout=output, stderr=output)
     try:
         eventually(lambda: process.poll() is not None or _answers(port), "the console answers", PATIENCE_SECONDS)
         assert process.poll() is None, log.read_text()

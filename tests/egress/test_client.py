@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from typing import Any
 
+import httpcore2
 import httpx2
 import pytest
 
@@ -142,6 +144,41 @@ def test_whoever_stops_waiting_is_counted() -> None:
         return bench.counts.read()
 
     assert played(scene) == {"cancelled": 2, "answered": 1}
+
+
+@gate("egress.bounded")
+def test_a_tls_handshake_that_is_given_up_keeps_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer accepts and says nothing. It sees the end when the dialler gives up, not when memory is collected."""
+    given: list[httpcore2.AsyncNetworkStream] = []
+    real = dialling.MeteredStream.start_tls
+
+    async def kept(self: dialling.MeteredStream, *arguments: Any, **named: Any) -> httpcore2.AsyncNetworkStream:
+        given.append(self)  # so that nobody collects it
+        return await real(self, *arguments, **named)
+
+    monkeypatch.setattr(dialling.MeteredStream, "start_tls", kept)
+
+    async def go() -> None:
+        ended = asyncio.Event()
+
+        async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(4_096):
+                pass
+            ended.set()
+            writer.close()
+
+        server = await asyncio.start_server(mute, "127.0.0.1", 0)
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        transport = PinnedTransport(policy_for([url], open_networks=["127.0.0.1/32"]), maximum_bytes=1_000)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(transport.handle_async_request(httpx2.Request("GET", url)), 0.5)
+        await asyncio.wait_for(ended.wait(), 5.0)
+        await transport.aclose()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(go())
+    assert len(given) == 1
 
 
 @gate("egress.departure")

@@ -7,6 +7,8 @@ from typing import Final
 
 import pytest
 
+from tests.hostile import kinds, piping
+from tests.hostile.table import ROWS
 from tests.races.__main__ import Progress
 
 PATHS: Final = ("tests/hostile", "tests/integration/mcp/test_statuses.py")
@@ -14,6 +16,7 @@ PATHS: Final = ("tests/hostile", "tests/integration/mcp/test_statuses.py")
 
 def main(arguments: list[str]) -> int:
     """Return 0 where there were tests and all of them passed."""
+    print(f"{len(ROWS)} behaviours over HTTP and {len(piping.ROWS)} over a pipe: {kinds.told((*ROWS, *piping.ROWS))}")
     progress = Progress("tests", "tests/")
     own = ("-o", "addopts=", "-p", "tests.servers", "-p", "no:terminal", "-p", "no:randomly", "-p", "no:cacheprovider")
     pytest.main([*own, *PATHS, *arguments], [progress])

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tests.hostile.calling import ANSWER, HOSTILE
+from tests.hostile.calling import ANSWER
 from tests.hostile.row import AUTH_UNSUPPORTED, INPUT, PROTOCOL, UNREACHABLE, UPSTREAM, Row, called, fine
 from tests.hostile.scripts import (
     DROP,
+    HOSTILE,
     JSON,
     SSE,
     STALL,

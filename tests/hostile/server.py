@@ -86,7 +86,8 @@ class Hostile:
         return sum(1 for request in self.seen if (request.name, request.stage) == (name, stage))
 
     def url(self, name: str, era: str, dial: str = "http") -> str:
-        return f"http://127.0.0.1:{self.ports[dial]}/{era}/{name}"
+        scheme, port = ("https" if dial.startswith("tls-") else "http"), self.ports[dial.removeprefix("tls-")]
+        return f"{scheme}://127.0.0.1:{port}/{era}/{name}"
 
     def script_for(self, request: Request) -> Script:
         given = self.scripts.get(request.name, {}).get(request.stage) if request.name in self.armed else None

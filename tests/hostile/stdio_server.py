@@ -67,6 +67,16 @@ def talkative(identifier: Any) -> None:
     write(line(id=identifier, result=FINE))
 
 
+def secret() -> str:
+    return os.environ.get("API_KEY", "none")
+
+
+def to_the_log(identifier: Any) -> None:
+    sys.stderr.write(f"my key is {secret()}\n")
+    sys.stderr.flush()
+    write(f"my key is {secret()}\n" + line(id=identifier, result=FINE))
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
     "stalls": silence, "exits": leave, "crashes": lambda i: os.kill(os.getpid(), signal.SIGKILL),
     "exits-in-a-line": lambda i: half(i, leave), "closes-its-output": closed_output,
@@ -92,7 +102,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "floods-with-requests": lambda i: forever(line(id=7, method="roots/list")),
     "strays": lambda i: write(notice("notifications/progress", progress=1) + notice("odd") + line(id=i, result=FINE)),
     "asks": lambda i: write(line(id=7, method="sampling/createMessage", params={}) + line(id=i, result=FINE)),
-    "talks-on-standard-error": talkative,
+    "talks-on-standard-error": talkative, "writes-its-secret-to-the-log": to_the_log,
+    "says-its-secret": lambda i: write(line(id=i, result={"content": [{"type": "text", "text": secret()}]})),
+    "says-its-secret-in-an-error": lambda i: write(line(id=i, error={"code": -32_050, "message": secret()})),
 }  # fmt: skip
 
 

@@ -3,18 +3,18 @@ after many calls. Through the adapter; what the pipeline makes of it is in `test
 """
 
 import asyncio
-import gc
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.hostile import piping
-from tests.hostile.play import arm, play, play_one, pool
-from tests.hostile.row import BRIEF, DONE, Row
+from mcpcatalog.sdk.connection import CLOSE_SECONDS
+from mcpcatalog.sdk.http import ASIDE_SECONDS
+from tests.hostile import kinds, piping
+from tests.hostile.leftovers import left_behind
+from tests.hostile.play import SLACK_SECONDS, Ending, arm, config_of, ending, play, play_one, pool
+from tests.hostile.row import BRIEF, DONE, TIMEOUT, Row, Scripts
+from tests.hostile.scripts import DROP, RESET, STALL, Act, Forever, Stage, acts, answer, result
 from tests.hostile.server import Hostile, serving
 from tests.hostile.table import ROWS
 from tests.spec.requirements import gate
@@ -62,9 +62,18 @@ def test_every_row_of_the_pipe_has_its_outcome() -> None:
 def test_the_table_is_long_and_its_names_are_unique() -> None:
     for table in (ROWS, piping.ROWS):
         assert len({row.name for row in table}) == len(table)
-    assert len(ROWS) + len(piping.ROWS) >= 280
+    assert len(ROWS) + len(piping.ROWS) >= 400
     assert len([row for row in ROWS if row.reason != DONE]) >= 150
     assert {row.effect for row in ROWS} == {"not_applied", "unknown", "applied"}
+
+
+@gate("mcp.hostile")
+def test_every_kind_that_was_asked_for_is_in_the_table() -> None:
+    every = (*ROWS, *piping.ROWS)
+    assert kinds.missing(every) == []
+    assert kinds.missing(row for row in every if "retry" not in row.name and row.name != "list-429-with-rpc") == [
+        "retry: 0", "list-429-with-rpc",
+    ]  # fmt: skip
 
 
 def test_a_row_that_does_not_hold_is_told(hostile: Hostile) -> None:
@@ -76,67 +85,61 @@ def test_a_row_that_does_not_hold_is_told(hostile: Hostile) -> None:
 
 @gate("mcp.nothing_left")
 def test_calls_that_go_wrong_leave_nothing_behind(hostile: Hostile) -> None:
-    assert left_behind([row for row in QUICK if row.is_dispatched], hostile, calls=150) == []
+    assert left_behind([row for row in QUICK if row.is_dispatched], QUICK_PIPES, hostile, calls=150) == []
 
 
 @pytest.mark.long
 def test_a_thousand_calls_over_all_rows_leave_nothing_behind(hostile: Hostile) -> None:
-    assert left_behind([row for row in ROWS if "full" not in row.dial], hostile, calls=1_000) == []
+    assert left_behind([row for row in ROWS if "full" not in row.dial], piping.ROWS, hostile, calls=1_000) == []
 
 
-def left_behind(rows: Sequence[Row], hostile: Hostile, *, calls: int) -> list[str]:
-    """Make calls over the rows, each on a connection of its own, and a few over pipes; compare with what was there."""
-    arm(rows, hostile)
-    before: dict[str, int] = {}
+@gate("mcp.hostile")
+def test_who_takes_no_cancellation_holds_up_no_later_call(hostile: Hostile) -> None:
+    """The SDK posts it in line: without a bound of its own the next call would wait behind it for all of its time."""
+    scripts: Scripts = {Stage.CALL: [acts(STALL), answer(result())], Stage.CANCELLED: acts(STALL)}
+    row = Row("cancellation-in-the-way", TIMEOUT, "unknown", scripts, "legacy", seconds=BRIEF)
+    arm([row], hostile)
 
-    async def go() -> list[str]:
-        # One thread for what blocks, so that their number is not a matter of luck.
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        connections, gate_ = pool(), asyncio.Semaphore(24)
+    async def go() -> tuple[list[str], Ending, int]:
+        connections = pool()
+        try:
+            config = config_of(row, hostile)
+            wrong = await play_one(row, hostile, connections)
+            later = await ending(connections, config, f"s:{row.name}", 30.0)
+            return wrong, later, hostile.calls(row.name, Stage.INITIALIZE)
+        finally:
+            await connections.close_all(drain_seconds=0.2)
 
-        async def one(number: int) -> None:
-            async with gate_:
-                await play_one(rows[number % len(rows)], hostile, connections, session=f"s{number}")
-                await connections.close_session(f"s{number}:{rows[number % len(rows)].name}")
-
-        await one(0)
-        await play_one(QUICK_PIPES[0], None, connections)
-        await connections.close_session(f"s:{QUICK_PIPES[0].name}")
-        before.update(await settled({}))
-        await asyncio.gather(*map(one, range(calls)))
-        for row in QUICK_PIPES:
-            await play_one(row, None, connections)
-            await connections.close_session(f"s:{row.name}")
-        after = await settled(before)
-        await connections.close_all()
-        return [
-            f"{what}: {before[what]} before, {count} after" for what, count in after.items() if count > before[what]
-        ]
-
-    return asyncio.run(go())
+    wrong, later, opened = asyncio.run(go())
+    assert (wrong, later.reason, later.effect, opened) == ([], DONE, "applied", 1)
+    assert later.seconds < ASIDE_SECONDS + SLACK_SECONDS
+    assert hostile.calls(row.name, Stage.CANCELLED) == 1
 
 
-async def settled(wanted: dict[str, int]) -> dict[str, int]:
-    """Count again and again, for some seconds at most, until it is what was there before."""
-    deadline = time.monotonic() + 20
-    while True:
-        await asyncio.sleep(0.2)
-        gc.collect()
-        found = {**held(), "tasks": len(asyncio.all_tasks())}
-        if not wanted and time.monotonic() > deadline - 18:
-            return found
-        if time.monotonic() > deadline or (wanted and all(found[key] <= wanted[key] for key in wanted)):
-            return found
+# At the end of a connection, when nobody waits for anything any more.
+FAREWELLS: dict[str, Act] = {
+    "is-never-taken": STALL,
+    "is-dropped": DROP,
+    "is-reset": RESET,
+    "drips": Forever(b"x", 0.05),
+}
 
 
-def held() -> dict[str, int]:
-    descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    return {"descriptors": descriptors, "threads": threading.active_count(), "children": len(children())}
+@gate("mcp.hostile")
+@pytest.mark.parametrize("name", FAREWELLS)
+def test_a_farewell_that_nobody_takes_is_given_up(hostile: Hostile, name: str) -> None:
+    row = Row(f"farewell-{name}", DONE, "applied", {Stage.FAREWELL: acts(FAREWELLS[name])}, "legacy", holds=("fine",))
+    arm([row], hostile)
 
+    async def go() -> tuple[list[str], float, set[str]]:
+        connections = pool()
+        found = await play_one(row, hostile, connections)
+        begun = time.monotonic()
+        await connections.close_all(drain_seconds=0.2)
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        return found, time.monotonic() - begun, {each for each in names if each.startswith("mcp")}
 
-def children() -> list[int]:
-    """Every process of ours, zombies included."""
-    found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
-    return found
+    found, seconds, left = asyncio.run(go())
+    assert (found, left) == ([], set())
+    assert hostile.calls(row.name, Stage.FAREWELL) == 1
+    assert seconds < CLOSE_SECONDS + SLACK_SECONDS

@@ -1,12 +1,19 @@
-"""Bounded waits on real processes, for the tests of `config.supervisor`, `config.embedded` and `config.up`."""
+"""Real processes of tests, and bounded waits on them.
+
+Whoever kills a test run leaves none of them behind: the kernel ends each with the process that started it.
+"""
 
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any, Never
+
+from config.supervisor import dies_with_parent, stop_signals
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 20.0
@@ -33,6 +40,32 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def child_process(
+    argv: Sequence[str], *, death_signal: signal.Signals = signal.SIGKILL, **options: Any
+) -> "subprocess.Popen[Any]":
+    """Start a process that gets `death_signal` when the thread that started it ends, however that ends.
+
+    Who has children of its own, and no bond with them, is told by SIGTERM. Where the kernel cannot do it (macOS) a test
+    run that is killed leaves its processes behind.
+    """
+    return subprocess.Popen(argv, preexec_fn=dies_with_parent(death_signal), **options)
+
+
+def be_interrupted() -> None:
+    """Have whatever tells this process to stop raise KeyboardInterrupt, once: a second one must not leave the rest.
+
+    Also where a shell began it in the background, with SIGINT ignored.
+    """
+    for number in stop_signals():
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> Never:
+    for each in stop_signals():
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 class Running:
@@ -62,7 +95,7 @@ def running(argv: list[str], folder: Path, environment: Mapping[str, str] | None
     """Run a program of this checkout; kill it at the end, should it still run."""
     output = folder / "output.txt"
     with output.open("wb") as file:
-        process = subprocess.Popen(
+        process = child_process(
             argv, stdout=file, stderr=subprocess.STDOUT, cwd=ROOT, env={**os.environ, **(environment or {})}
         )
     try:

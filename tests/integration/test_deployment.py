@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from tests.integration.processes import ROOT, eventually
+from tests.integration.processes import ROOT, child_process, eventually
 from tests.spec.requirements import gate
 
 pytestmark = pytest.mark.slow
@@ -116,7 +116,9 @@ def unit(place: Place, name: str, port: int | None = None) -> Iterator[subproces
     files = re.findall(r"^EnvironmentFile=-?/etc/toolsys/(\S+)", text, re.MULTILINE)
     words = [str(port) if word == "8000" and port else word for word in shlex.split(command)]
     with (place.folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(words, cwd=ROOT, env=place.environment(*files), stdout=log, stderr=log)
+        process = child_process(
+            words, death_signal=signal.SIGTERM, cwd=ROOT, env=place.environment(*files), stdout=log, stderr=log
+        )
     try:
         yield process
         assert process.poll() is None, (place.folder / f"{name}.log").read_text()

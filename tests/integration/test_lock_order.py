@@ -19,12 +19,13 @@ from django.utils import timezone
 
 from approvals import policy_services
 from mcpcatalog.models import SessionServer
-from tests.contract.store.cases import WRITE, call_of, case_of, claimed, concluded, held, intended
+from tests.contract.store.cases import WRITE, begun, call_of, case_of, claim_again, claimed, concluded, held, intended
 from tests.contract.store.sql_world import SqlWorld
+from tests.contract.store.worlds import LIMITS
 from tests.factories import approver, make_tenancy
 from tests.spec.requirements import gate
 from toolsys.decisions import SeatVote, lock_request, record_decision
-from toolsys.domain.calls import Progress
+from toolsys.domain.calls import Claim, Disposition, Progress
 from toolsys.domain.seats import Seat
 from toolsys.domain.states import ApprovalStatus
 from toolsys.domain.trust import TrustLevel
@@ -107,9 +108,7 @@ def test_a_cancellation_and_a_watermark_do_not_wait_in_a_circle(world: SqlWorld)
     """Asked once: the store repeats a watermark that the database has broken off, which would hide a circle."""
     asked = Counting()
     store, call = replace(world.store(), probe=asked), call_of(world, WRITE)
-    intended(store, call, WRITE)
-    claim = claimed(store, call, WRITE).claim
-    assert claim is not None
+    claim = begun(store, call, WRITE)
     beside = Beside(lambda: store.commit_watermark(claim))
     with tenant_transaction(world.tenant_id):
         lock_run(world)
@@ -163,13 +162,8 @@ def test_a_decision_and_the_end_of_a_held_call_do_not_wait_in_a_circle(world: Sq
 @gate("store.lock_order")
 def test_a_cancellation_and_a_heartbeat_do_not_wait_in_a_circle(world: SqlWorld) -> None:
     """Each holds several calls, in its own order. What is held by another is renewed at the next beat."""
-    store, claims = world.store(), []
-    for number in (1, 2):
-        call = call_of(world, number=number)
-        intended(store, call)
-        claim = claimed(store, call).claim
-        assert claim is not None
-        claims.append(claim)
+    store = world.store()
+    claims = [begun(store, call_of(world, number=number)) for number in (1, 2)]
     first, second = (claim.invocation_id for claim in claims)
     with tenant_transaction(world.tenant_id):
         lock_run(world)
@@ -202,9 +196,7 @@ def test_a_wait_for_the_run_counts_as_time_to_use_an_approval(world: SqlWorld) -
 def test_a_fence_that_waited_until_its_claim_was_over_does_not_hold(world: SqlWorld, over: str) -> None:
     """TS "Failure modes": a stalled guard or watermark lets nothing past. The transaction's own time stood still."""
     store, call = world.store(), call_of(world, WRITE)
-    intended(store, call, WRITE)
-    claim = claimed(store, call, WRITE).claim
-    assert claim is not None
+    claim = begun(store, call, WRITE)
     beside = Beside(lambda: store.commit_watermark(claim))
     with tenant_transaction(world.tenant_id):
         lock_run(world)
@@ -254,13 +246,8 @@ def deactivate(person: Any) -> None:
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_that_waits_for_a_watermark_goes_before_the_next_one(world: SqlWorld, change: str) -> None:
     """Under load one watermark follows the other, and the tenant's row is never free: a switch would wait for ever."""
-    store, claims = world.store(), []
-    for number in (1, 2):
-        call = call_of(world, number=number)
-        intended(store, call)
-        claim = claimed(store, call).claim
-        assert claim is not None
-        claims.append(claim)
+    store = world.store()
+    claims = [begun(store, call_of(world, number=number)) for number in (1, 2)]
     made = Beside(partial(CHANGES[change], world))
     later = Beside(lambda: store.commit_watermark(claims[1]))
     try:
@@ -299,6 +286,18 @@ def test_who_changes_several_tenants_locks_them_in_order(database: None, change:
             transaction.set_rollback(True, using="operator")
 
     all_tenants_at_once(switch_off if change == "platform" else partial(deactivate, person), lowest, highest)
+
+
+@gate("parallel.cap")
+def test_two_who_count_at_once_pass_the_cap_and_the_next_one_counts_both(world: SqlWorld) -> None:
+    """Decision record 20: a cap is a share of the workers, not a guard of effects; what passes it does not add up."""
+    store = world.store(replace(LIMITS, claim_cap_per_tenant=1))
+    cases = [intended(store, call_of(world, number=number)) for number in (1, 2, 3)]
+    with tenant_transaction(world.tenant_id):
+        first = claim_again(store, cases[0])
+        second = Beside(lambda: claim_again(store, cases[1])).at_once()
+    assert (type(first), type(second)) == (Claim, Claim)
+    assert claim_again(store, cases[2]) == Disposition(cases[2].call.invocation_id, Progress.IN_FLIGHT)
 
 
 @gate("store.lock_order")

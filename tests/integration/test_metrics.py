@@ -18,6 +18,7 @@ from mcpcatalog import metrics as counts
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import Doors, House, doors, houses  # noqa: F401 - fixtures
 from tests.integration.mcp.test_ladder import READ, ended, proposed
+from tests.integration.processes import child_process
 from tests.spec.requirements import gate
 from toolsys.labels import BoundedLabel
 
@@ -40,7 +41,7 @@ SHOW = """
 
 def program(code: str, folder: Path) -> "subprocess.Popen[str]":
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder)}
-    return subprocess.Popen(
+    return child_process(
         [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip

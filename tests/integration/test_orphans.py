@@ -1,6 +1,7 @@
 """What lost attempts leave in storage goes by age; a crash between two writes leaves no row without its bytes."""
 
 import os
+import shutil
 import threading
 import time
 import uuid
@@ -198,6 +199,28 @@ def test_one_tenants_orphans_are_collected_beside_anothers_artifacts(
     other.grow_old()
     assert place.collect() == 1
     assert place.bytes() == other.rows()
+
+
+@gate("artifact.orphans")
+@pytest.mark.parametrize("of_tenant", [True, False], ids=["a tenant's", "a call's"])
+def test_a_folder_that_goes_away_during_a_pass_costs_the_others_nothing(
+    place: Place, globex: Tenancy, monkeypatch: pytest.MonkeyPatch, of_tenant: bool
+) -> None:
+    """An operator removes files, or another scheduler does: what was named need not be there any more."""
+    place.lose("after_blob")
+    place.grow_old()
+    gone = globex.id if of_tenant else f"{globex.id}/{UUID(int=1)}"
+    Path(place.files.path(f"{globex.id}/{UUID(int=1)}")).mkdir(parents=True)
+    listed = place.files.listdir
+
+    def listing(path: str) -> tuple[list[str], list[str]]:
+        if path == gone:
+            shutil.rmtree(place.files.path(gone))
+        return listed(path)
+
+    monkeypatch.setattr(place.files, "listdir", listing)
+    assert place.collect() == 1
+    assert place.bytes() == set()
 
 
 @gate("artifact.orphans")

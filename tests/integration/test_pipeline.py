@@ -181,6 +181,18 @@ class TestApproval:
             assert Run.objects.get(pk=acme.run.pk).status == RunStatus.WAITING_FOR_APPROVAL
         assert (request.status, request.seats) == ("pending", ["expert"])
 
+    @gate("pipeline.held")
+    def test_a_run_with_a_held_call_takes_further_steps_and_still_says_what_it_waits_for(
+        self, acme: Tenancy, worker: Runtime
+    ) -> None:
+        (held,) = acme.propose(("demo.external_write", {"line": "x"}))
+        (further,) = acme.propose(("demo.echo", {"text": "x"}))
+        (ended,) = acme.work(worker, further)
+        assert ended.outcome_status is OutcomeStatus.SUCCEEDED
+        with tenant_transaction(acme.id):
+            assert Run.objects.get(pk=acme.run.pk).status == RunStatus.WAITING_FOR_APPROVAL
+        assert acme.call(held).status is InvocationStatus.WAITING_FOR_APPROVAL
+
     def test_a_held_call_submitted_again_returns_the_same_approval(self, acme: Tenancy) -> None:
         (held,) = acme.propose(("demo.external_write", {"line": "x"}), step=1)
         (again,) = acme.propose(("demo.external_write", {"line": "x"}), step=1)

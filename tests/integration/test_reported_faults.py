@@ -5,20 +5,23 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
+from django.db import IntegrityError, connections
 
 from config import checks
 from tests.factories import Tenancy, approve, events_of
 from tests.races.moments import Died, at, die, pass_lease, row_of
 from tests.races.test_duplicates import deliver
+from tests.scripted import Scripted
 from tests.spec.requirements import gate
-from toolsys import queue, services, sweeper
+from toolsys import queue, services, steps, sweeper
 from toolsys.domain import canonical
 from toolsys.domain.calls import Progress
+from toolsys.domain.results import TextPart, ToolResult
 from toolsys.domain.states import InvocationStatus
 from toolsys.models import Invocation
-from toolsys.ports import Runtime
+from toolsys.ports import Case, Runtime
 from toolsys.problems import Problem
+from toolsys.store import SqlStore
 from toolsys.tenancy import is_transaction_open, tenant_transaction
 
 
@@ -88,6 +91,60 @@ def test_b47_what_was_approved_is_what_is_sent(acme: Tenancy, worker: Runtime, m
     assert data == '{"hold":false,"line":"café"}'.encode()
     assert canonical.sha256_hex(data) == row.normalized_arguments_hash
     assert (key, len(key)) == (row.idempotency_key, 64)
+
+
+STEPS = ("normalize", "check_repetition", "evaluate_policy", "request_approval")
+COMMITS = ("commit_intent", "commit_claim")
+
+
+@gate("faults.b47", "canonical.sent")
+@pytest.mark.parametrize("step", [*STEPS, *COMMITS])
+def test_b47_what_is_changed_in_a_later_step_is_not_sent(
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """In each of steps 5 to 9, by whoever has the call in hand; the tool of step 10 is told of no case."""
+    owner: Any = steps if step in STEPS else SqlStore
+    original = getattr(owner, step)
+
+    def rewriting(*given: Any) -> Any:
+        found = original(*given)
+        (case,) = [each for each in given if isinstance(each, Case)]
+        assert case.arguments is not None
+        case.arguments["line"] = "to somebody else"
+        return found
+
+    tool = Scripted.write(ToolResult(ok=True, content=(TextPart(text="x"),), structured={"line": "x"}))
+    (held,) = acme.propose(("demo.external_write", {"line": "x"}))
+    approve(acme, held)
+    monkeypatch.setattr(owner, step, rewriting)
+    (ended,) = acme.work(tool.installed_in(worker), held)
+    assert (ended.outcome_status, [arguments["line"] for arguments, _ in tool.sent]) == ("succeeded", ["x"])
+
+
+def write_another(tenancy: Tenancy, **identity: str) -> None:
+    """Write a row like that of a call, but for its identity."""
+    tenancy.propose(("demo.echo", {"text": "x"}))
+    with tenant_transaction(tenancy.id):
+        row = Invocation.objects.get(run=tenancy.run)
+        row.pk = uuid.uuid4()
+        for name, value in identity.items():
+            setattr(row, name, value)
+        row.save(force_insert=True)
+
+
+@gate("faults.b39")
+@pytest.mark.parametrize("call_id", ["", " ", "a b", "a\n", "caf\u00e9", "x" * 256])
+def test_b39_no_row_has_an_identity_that_cannot_be_seen(acme: Tenancy, call_id: str) -> None:
+    """Whoever writes it, and not only the door that the serializer keeps."""
+    with pytest.raises(IntegrityError, match="call_id_is_plain"):
+        write_another(acme, call_id=call_id, idempotency_key="0" * 64)
+
+
+@gate("faults.b39")
+@pytest.mark.parametrize("key", ["", "0" * 63, "0" * 65, "g" * 64])
+def test_b39_no_row_has_a_key_that_is_no_hash(acme: Tenancy, key: str) -> None:
+    with pytest.raises(IntegrityError, match="idempotency_key_is_a_hash"):
+        write_another(acme, call_id="another", idempotency_key=key)
 
 
 @gate("faults.b47")

@@ -10,6 +10,7 @@ import time
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings_static")
 
+from tests.crash import others
 from tests.model import enumerated
 from tests.model.search import Played, drawn, given, play, smaller
 
@@ -64,7 +65,10 @@ def main() -> int:
         tally.add(name, play(given(scenario, moves)))
     for seed in range(asked.first, asked.first + asked.schedules):
         tally.add(f"seed {seed}", play(drawn(seed)))
-    print(f"{tally.effects} effects were judged; seeds {asked.first} to {asked.first + asked.schedules - 1}")
+    seeds = f"seeds {asked.first} to {asked.first + asked.schedules - 1}"
+    print(f"{tally.effects} effects were judged; {seeds}")
+    what = f"{tally.passed + tally.failed} schedules ({seeds}, the others enumerated), {tally.effects} effects judged"
+    others.keep("model", passed=tally.passed, failed=tally.failed, what=what)
     print(f"{tally.passed} passed, {tally.failed} failed")
     return 1 if tally.failed else 0
 

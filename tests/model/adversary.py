@@ -15,8 +15,8 @@ from toolsys.domain.states import ApprovalStatus, InvocationStatus
 # How often each family may act in one schedule. `time`, `beat` and `sweep` are the world's usual course.
 BUDGETS: Final[Mapping[str, int]] = {
     "tick": 16, "lease": 4, "age": 1, "beat": 16, "sweep": 8, "crash": 3, "lose": 2, "ring": 3, "approve": 2,
-    "reject": 1, "bump": 5, "tenant": 2, "platform": 2, "cancel_run": 1, "cancel_call": 1, "tighten": 1, "withdraw": 1,
-    "restore": 1, "drain": 2, "unstored": 1, "resolve": 1,
+    "reject": 1, "bump": 5, "tenant": 2, "platform": 2, "cancel_run": 1, "cancel_call": 1, "tighten": 1, "loosen": 1,
+    "withdraw": 1, "restore": 1, "drain": 2, "unstored": 1, "resolve": 1,
 }  # fmt: skip
 USUAL: Final = ("tick", "lease", "beat", "sweep", "ring", "approve", "resolve")
 STRETCHES: Final = {"tick": 0.3 * LEASE, "lease": 1.05 * LEASE, "age": 5 * LEASE}
@@ -148,6 +148,11 @@ def _tighten(house: House) -> None:
     _bump(house)
 
 
+def _loosen(house: House) -> None:
+    house.registry.loosen()
+    _bump(house)
+
+
 def _withdraw(house: House) -> None:
     house.registry.is_withdrawn = True
     _bump(house)
@@ -182,6 +187,7 @@ _DEEDS: Final[Mapping[str, Callable[[House], None]]] = {
     "cancel_run": _cancel_run,
     "cancel_call": _cancel_call,
     "tighten": _tighten,
+    "loosen": _loosen,
     "withdraw": _withdraw,
     "restore": _restore,
     "unstored": _unstored,

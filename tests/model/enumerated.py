@@ -15,7 +15,8 @@ from tests.model.tools import SPECS
 
 EVERYTHING: Final = frozenset(BUDGETS)
 CHANGES: Final = (
-    "bump", "tenant", "platform", "cancel_run", "cancel_call", "tighten", "withdraw", "restore", "drain:w0", "unstored",
+    "bump", "tenant", "platform", "cancel_run", "cancel_call", "tighten", "loosen", "withdraw", "restore", "drain:w0",
+    "unstored",
 )  # fmt: skip
 # Submitted, approved where it must be, and not yet begun.
 READY: Final = ("web0*", "approve")

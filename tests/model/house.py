@@ -91,7 +91,6 @@ class WatchedStore(MemoryStore):
         self.actor.pause("before_unrecorded")
         row = self.tables.calls[case.claim.invocation_id]
         if row.claim_epoch == case.claim.epoch and row.status is InvocationStatus.RUNNING:
-            row.is_unrecorded = True
             self.tables.fail_run(row.step.run_id, "audit.persistence_failed")
         self.actor.pause("after_unrecorded")
         return Disposition(row.id, Progress.IN_FLIGHT)

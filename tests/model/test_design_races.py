@@ -165,6 +165,14 @@ def test_a_class_made_stricter_after_the_send_is_the_one_that_counts() -> None:
     assert ended("keyed", *until("sent", "keyed"), "crash:w0", "tighten") == ([UNCERTAIN], 1)
 
 
+@pytest.mark.parametrize("tool", ["once", "held"])
+@gate("model.races")
+def test_a_class_made_looser_after_the_intent_does_not_take_its_watermark_away(tool: str) -> None:
+    """What the row says counts for the fence as for recovery: a crash after the effect is told from one before."""
+    assert ended(tool, "loosen", *until("sent", tool), "crash:w0") == ([UNCERTAIN], 1)
+    assert ended(tool, "loosen", *until("before_watermark", tool), "crash:w0") == ([SUCCEEDED], 1)
+
+
 @gate("model.races")
 def test_absence_for_now_is_tried_again_and_a_bounded_number_of_times() -> None:
     families = scenario("put").families

@@ -106,6 +106,11 @@ class ModelRegistry:
             )
         )
 
+    def loosen(self) -> None:
+        """Take back what was said since the pin, which has no effect at all; a row keeps what it was written with."""
+        harmless = {"side_effect": SideEffectClass.NONE, "idempotency": IdempotencyClass.READ_ONLY}
+        self.declared = self.declared.model_copy(update=harmless)
+
     def seen_by(self, actor: Actor) -> "ActorRegistry":
         return ActorRegistry(self, actor)
 

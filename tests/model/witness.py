@@ -104,7 +104,7 @@ class Witness:
         self.sends.append(Send(attempt, key, self.moves))
         self._require(key == row.idempotency_key, "a send carries another key than its row")
         self._require(all(send.key == key for send in earlier), "two sends of one call carry different keys")
-        if spec.side_effect is SideEffectClass.NONE:
+        if effect_of(spec, row) is SideEffectClass.NONE:
             return
         self._require(not (earlier and is_once(spec, row)), f"a second effect of {spec.name}, a non-idempotent call")
         self._require(row.effect_sent_at is not None, "an effect without a watermark")
@@ -127,7 +127,7 @@ class Witness:
     def crashed(self, row: CallRow) -> None:
         """A worker died while this row was in hand."""
         spec = self.specs.get(row.id)
-        is_felt = spec is not None and spec.side_effect is not SideEffectClass.NONE
+        is_felt = spec is not None and effect_of(spec, row) is not SideEffectClass.NONE
         if row.effect_sent_at is None and row.database_epoch == self.tables.database_epoch:
             self._require(not is_felt, "an effect before the crash, and no watermark")
 
@@ -159,11 +159,11 @@ class Witness:
         spec, sends = self.specs.get(row.id), [send for send in self.sends if send.attempt[0] == row.id]
         if row.status is InvocationStatus.SUCCEEDED:
             self._require(bool(sends), "succeeded, and nothing was ever sent")
-        if spec is None or not sends or spec.side_effect is SideEffectClass.NONE:
+        if spec is None or not sends or effect_of(spec, row) is SideEffectClass.NONE:
             return
         epoch, holds_claim = self.endings[row.id]
         is_recorded = holds_claim and epoch in {send.attempt[1] for send in sends}
-        if spec.side_effect.is_write or is_once(spec, row):
+        if effect_of(spec, row).is_write or is_once(spec, row):
             self._require(
                 is_recorded or row.status is InvocationStatus.UNCERTAIN,
                 f"sent, its outcome not recorded, and yet {row.status} ({row.reason_code})",
@@ -174,6 +174,11 @@ class Witness:
         if not holds:
             self.violation = self.violation or f"at move {self.moves}: {what}"
             raise Violation(self.violation)
+
+
+def effect_of(spec: ToolSpec, row: CallRow) -> SideEffectClass:
+    """What a call may do in the world: the most that was ever said of its tool."""
+    return spec.classification.stricter(row.classification).side_effect
 
 
 def is_once(spec: ToolSpec, row: CallRow) -> bool:

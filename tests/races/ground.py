@@ -25,8 +25,7 @@ from django.db import connections
 from config import embedded
 from config.databases import parse_database_url
 from config.embedded_places import find_places
-from config.supervisor import dies_with_parent
-from tests.integration.processes import is_alive
+from tests.integration.processes import child_process, is_alive
 from tests.races import actor
 from tests.races.relay import Relay
 from tests.races.tools import World
@@ -111,20 +110,19 @@ class Ground:
 
     # -- processes
 
-    def spawn(self, part: str) -> int:
+    def spawn(self, part: str, **environment: str) -> int:
         """Start a worker or scheduler; return its process id."""
-        return self.run([sys.executable, "-m", "tests.races.actor", part], part)
+        return self.run([sys.executable, "-m", "tests.races.actor", part], part, **environment)
 
-    def run(self, argv: list[str], name: str) -> int:
+    def run(self, argv: list[str], name: str, **environment: str) -> int:
         """Start a process whose database sessions carry a name of their own."""
         called = f"{name}-{len(self._called)}"
         named = {
             variable: f"{self.environment[variable]}&application_name={called}" for variable in ALIASES.values()
         }  # fmt: skip
         with self.log_path(name).open("ab") as log:
-            child = subprocess.Popen(
-                argv, cwd=ROOT, env=self.environment | named, stdout=log, stderr=log,
-                preexec_fn=dies_with_parent(signal.SIGKILL),
+            child = child_process(
+                argv, cwd=ROOT, env=self.environment | named | environment, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
         self._children[child.pid] = child

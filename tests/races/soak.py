@@ -16,8 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Never
+from typing import TYPE_CHECKING, Any, Final
 
 from config.databases import POOL_MAXIMUM
 from config.supervisor import stop_signals
@@ -186,10 +185,10 @@ def faults(summary: dict[str, Any]) -> list[str]:
 @contextmanager
 def on_ground() -> Iterator["Ground"]:
     """Have servers of its own, and end every process on them, however this one is told to stop."""
+    from tests.integration.processes import be_interrupted
     from tests.races.ground import Ground
 
-    for number in stop_signals():
-        signal.signal(number, _interrupt)
+    be_interrupted()
     ground = Ground(LEASE_SECONDS, SWEEP_SECONDS, folder=FOLDER)
     try:
         yield ground
@@ -197,10 +196,6 @@ def on_ground() -> Iterator["Ground"]:
         for number in stop_signals():
             signal.signal(number, signal.SIG_IGN)  # a second one must not leave the rest
         ground.close()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> Never:
-    raise KeyboardInterrupt
 
 
 def main(arguments: list[str]) -> int:

@@ -1,6 +1,6 @@
 """The same thing said twice, or four times at once: one row, one execution, the recorded outcome to all who ask.
 
-Forty-four cases: submissions through the service and through the HTTP view, and deliveries of the queue and of the
+Sixty-six cases: submissions through the service and through the HTTP view, and deliveries of the queue and of the
 sweeper. Each case counts rows, claims and executions; nothing is decided by the order in which threads happen to run.
 """
 
@@ -121,7 +121,7 @@ def finished(tenancy: Tenancy, runtime: Runtime) -> list[Invocation]:
     return rows(tenancy)
 
 
-# -- submissions: eight kinds, two ways in, crowds of two and four
+# -- submissions: eight kinds, two ways in, crowds of two, four and eight
 
 
 @gate("dedup.concurrent")

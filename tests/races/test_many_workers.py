@@ -123,11 +123,12 @@ def test_a_thousand_calls_are_executed_once_each(acme: Tenancy, worker: Runtime,
 
 @pytest.mark.long
 @gate("race.workers")
-@pytest.mark.parametrize("processes", [2, 4])
-def test_a_thousand_calls_are_executed_once_each_by_processes(crew: Crew, processes: int) -> None:
-    """Four threads each; every bell is rung four times over."""
+@pytest.mark.parametrize(("processes", "threads"), [(2, 4), (4, 4), (16, 1)])
+def test_a_thousand_calls_are_executed_once_each_by_processes(crew: Crew, processes: int, threads: int) -> None:
+    """The first two have four threads; every bell is rung four times over."""
     tenancy = crew.tenancy()
-    more = [crew.ground.spawn("worker") for _ in range(processes - crew.WORKERS)]
+    own = {"TOOLSYS_WORKER_THREADS": str(threads)}
+    more = [crew.ground.spawn("worker", **own) for _ in range(processes - crew.WORKERS)]
     crew.wait_for_service(processes)
     kinds = ["read", "repeatable", "keyed", "once"]
     calls = [(crew.propose(tenancy, kinds[number % 4], text=str(number)), kinds[number % 4]) for number in range(1_000)]

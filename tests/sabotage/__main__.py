@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
+from tests.crash import others
 from tests.sabotage import DEFECTS
 from tests.sabotage.defect import Defect
 from tests.sabotage.runs import PASSED, RED, Lane, Report
@@ -82,6 +83,9 @@ def main() -> int:
             for number, (is_caught, line) in enumerate(pool.map(lambda each: plant(each, lanes), defects), 1):
                 caught += is_caught
                 print(f"{number:3}/{len(defects)} {line}", flush=True)
+    if not asked.only:
+        what = f"{len(defects)} planted defects, each seen by the tests that it names"
+        others.keep("sabotage", passed=caught, failed=len(defects) - caught, what=what)
     print(f"{caught} passed, {len(defects) - caught} failed")
     return 0 if caught == len(defects) else 1
 

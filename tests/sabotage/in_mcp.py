@@ -9,6 +9,9 @@ MESSAGES, ERRORS, CONNECTION = SDK + "messages.py", SDK + "errors.py", SDK + "co
 READ: Final = "tests/unit/test_mcp_messages.py::"
 FAULTS: Final = "tests/integration/mcp/test_reported_faults.py::"
 HOSTILE: Final = "tests/hostile/test_table.py::test_each_misbehaviour_has_its_outcome"
+CALLS: Final = "tests/integration/mcp/test_reported_calls.py::"
+GATES: Final = "tests/integration/mcp/test_gates.py::"
+TABLE: Final = "tests/hostile/test_table.py::"
 LADDER: Final = "tests/integration/mcp/test_ladder.py::"
 STDIO: Final = "tests/integration/mcp/test_stdio.py::"
 DEPARTURE: Final = "tests/integration/mcp/test_stdio_departure.py::"
@@ -36,6 +39,50 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "flood without bound", "more messages than anybody asked for end the call", SDK + "wire.py",
         "MAXIMUM_STRAYS: Final = 1_000\n", "MAXIMUM_STRAYS: Final = 1_000_000\n",
         FAULTS + "test_b29_strays_are_ignored_up_to_a_thousand",
+    ),
+    defect(
+        "bytes of a flood without bound", "a megabyte of what nobody asked for ends a call", SDK + "wire.py",
+        "MAXIMUM_STRAY_BYTES: Final = 1_000_000\n", "MAXIMUM_STRAY_BYTES: Final = 1_000_000_000\n",
+        FAULTS + "test_b29_a_megabyte_of_strays_ends_the_call_however_few_they_are",
+    ),
+    defect(
+        "handshake keeps its socket", "a TLS handshake that is given up leaves no descriptor", "toolsys/dialling.py",
+        "            await self._inner.aclose()\n            raise\n", "            raise\n",
+        "tests/egress/test_client.py::test_a_tls_handshake_that_is_given_up_keeps_no_socket",
+    ),
+    defect(
+        "asides hold up calls", "whoever takes no cancellation of ours holds up no later call", SDK + "http.py",
+        "ASIDE_SECONDS: Final = 2.0\n", "ASIDE_SECONDS: Final = 600.0\n",
+        TABLE + "test_who_takes_no_cancellation_holds_up_no_later_call",
+    ),
+    defect(
+        "connection after the watermark", "who cannot be reached was sent nothing, whatever class the call is of",
+        "mcpcatalog/tool.py", "            await self._checked(context)\n        except (AuthExpired,",
+        "            pass\n        except (AuthExpired,",
+        GATES + "test_an_unreachable_server_is_unavailable_for_every_class",
+        GATES + "test_a_process_that_no_longer_starts_is_unavailable_for_every_class",
+        CALLS + "test_b45_where_every_connection_is_in_use_a_call_waits_and_then_was_never_sent",
+    ),
+    defect(
+        "token after the watermark", "a token is exchanged before anything was sent", "mcpcatalog/tool.py",
+        "        await connection.log_in()\n", "",
+        CALLS + "test_b55_a_token_is_exchanged_before_the_watermark",
+    ),
+    defect(
+        "list without an end in time", "a list whose every page is in time has a bound as a whole",
+        "mcpcatalog/provider.py", "self._look(config, self.workbench, DISCOVERY_SECONDS)",
+        "self._look(config, self.workbench, 600.0)",
+        CALLS + "test_b27_a_list_that_comes_slowly_is_given_up_and_the_catalog_stays",
+    ),
+    defect(
+        "our name on the wire", "a server is called by its own name of a tool", "mcpcatalog/tool.py",
+        "            self.remote_name, sent,", "            self.spec.name, sent,",
+        CALLS + "test_b13_the_name_on_the_wire_is_the_servers_own",
+    ),
+    defect(
+        "child's secret said back", "what a child was given is taken out of what it says", SDK + "connection.py",
+        "return (*self._login.secrets, *self._child.secrets)", "return self._login.secrets",
+        "tests/integration/mcp/test_sentinels.py::test_a_child_that_says_its_secret_back_leaves_it_nowhere",
     ),
     defect(
         "codes of a server believed", "what a server says of time is not believed", ERRORS,

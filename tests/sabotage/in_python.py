@@ -10,6 +10,7 @@ DRAWN: Final = "tests/model/test_search.py::test_drawn_schedules_break_no_invari
 ENDS: Final = "tests/model/test_search.py::test_a_call_that_may_not_be_repeated_ends_by_where_its_worker_died"
 RACES: Final = "tests/model/test_design_races.py::"
 SOURCE: Final = "tests/architecture/test_pipeline_source.py::"
+DESIGN: Final = "tests/races/test_design_races.py::"
 RECOVERY: Final = "tests/integration/test_recovery.py::"
 ATTEMPTED: Final = "tests/integration/test_attempts.py::"
 CALLS: Final = "tests/integration/test_pipeline.py::"
@@ -26,9 +27,9 @@ PIPELINE_DEFECTS: Final = (
         (
             Edit(
                 PIPELINE,
-                "        if case.spec.side_effect is not SideEffectClass.NONE:\n",
+                "        if case.classification.side_effect is not SideEffectClass.NONE:\n",
                 "        case.result = runtime.execution.execute(case.tool, case.arguments, context)\n"
-                "        if case.spec.side_effect is not SideEffectClass.NONE:\n",
+                "        if case.classification.side_effect is not SideEffectClass.NONE:\n",
             ),
             Edit(
                 PIPELINE,
@@ -134,6 +135,60 @@ PIPELINE_DEFECTS: Final = (
         RACES + "test_a_class_made_stricter_after_the_send_is_the_one_that_counts",
     ),
     defect(
+        "snapshot forgotten", "of snapshot and live class the stricter counts", PORTS,
+        "return live if self.row is None else live.stricter(self.row.classification)", "return live",
+        RACES + "test_a_class_made_looser_after_the_intent_does_not_take_its_watermark_away",
+    ),
+    defect(
+        "fence by the live class alone", "what was authorized as a write is fenced as a write", PIPELINE,
+        "if case.classification.side_effect is not SideEffectClass.NONE:",
+        "if case.spec.side_effect is not SideEffectClass.NONE:",
+        RACES + "test_a_class_made_looser_after_the_intent_does_not_take_its_watermark_away",
+    ),
+    defect(
+        "epoch read after the facts", "the epoch is read before what it stands for", "toolsys/store.py",
+        "        return facts_from(call.tenant_id, found, self._standing(call, found))\n",
+        "        standing = self._standing(call, found)\n"
+        "        again = (call.tenant_id, call.run_id, call.step.number, call.call_id)\n"
+        '        later = database.call("SELECT toolsys_facts(%s, %s, %s, %s)", again)[0][0]\n'
+        '        found = found | {"authz_epoch": database.from_json(later)["authz_epoch"]}\n'
+        "        return facts_from(call.tenant_id, found, standing)\n",
+        DESIGN + "test_who_acts_changed_while_the_facts_were_read",
+    ),
+    defect(
+        "heartbeat begins with the effect", "a lease is renewed from the claim on", "toolsys/execution.py",
+        "            self._loop.run(prepare(context), self._left(context))\n",
+        "            claim = self._claims[context.invocation_id]\n"
+        "            self._keeper.drop(claim)\n"
+        "            self._loop.run(prepare(context), self._left(context))\n"
+        "            self._keeper.hold(claim)\n",
+        DESIGN + "test_a_lease_is_kept_through_a_preparation_that_outlasts_it",
+        RACES + "test_a_slow_preparation_keeps_its_lease_while_the_process_lives",
+    ),
+    defect(
+        "lease not asked at the socket", "whoever writes the first byte asks for the lease", "toolsys/egress.py",
+        "if self._may_send is not None and not self._may_send():", "if False:",
+        DESIGN + "test_a_connection_that_took_longer_than_the_lease_sends_nothing",
+    ),
+    defect(
+        "cancelled run keeps its calls", "who cancels a run marks each call of it", "toolsys/services.py",
+        "            _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None))\n",
+        "            pass\n",
+        "tests/integration/api/test_cancel.py::test_a_run_that_is_cancelled_marks_each_open_call_of_it",
+    ),
+    defect(
+        "known step not compared", "the same step with another body is a conflict", STEPS,
+        "case.facts.step.body_hash != case.call.step.body_hash:", "False:",
+        "tests/unit/test_dedup.py::test_another_body_is_a_conflict_whatever_became_of_the_first",
+    ),
+    defect(
+        "uncertain call proposed again", "what nobody knows of is not proposed again", "toolsys/domain/repetition.py",
+        "if any(alarm.outcome_status is OutcomeStatus.UNCERTAIN for alarm in own):", "if False:",
+        "tests/unit/test_repetition.py::test_an_uncertain_call_is_never_proposed_again",
+        "tests/integration/test_breakers.py::"
+        "test_an_uncertain_call_is_not_proposed_again_until_it_is_known_not_to_have_happened",
+    ),
+    defect(
         "trust told by the step alone", "what the run was told caps the trust of its next step", PORTS,
         "return self.call.step.origin_trust.stricter(self.facts.run.delivered_trust)",
         "return self.call.step.origin_trust",
@@ -159,7 +214,7 @@ PIPELINE_DEFECTS: Final = (
     ),
     defect(
         "any class tried again", "a known failure is tried again only where a repeat is permitted", ATTEMPTS,
-        ' or _is_final(case, effect_sent=case.spec.side_effect.value != "none"):', ":",
+        ' or _is_final(case, effect_sent=case.classification.side_effect.value != "none"):', ":",
         RACES + "test_a_known_failure_is_tried_again_only_where_a_repeat_is_permitted",
     ),
     defect(

@@ -81,6 +81,21 @@ SQL_DEFECTS: Final = (
         "tests/integration/test_recovery.py::test_a_switch_turned_off_before_the_watermark_stops_the_call",
     ),
     _commit(
+        "fence waits for no switch", "a switch that is written and not committed is waited for",
+        " AND authz_epoch = p_authz_epoch FOR SHARE;", " AND authz_epoch = p_authz_epoch;",
+        DESIGN + "test_a_switch_whose_commit_is_under_way_is_waited_for",
+    ),
+    _commit(
+        "unrecorded write keeps its run", "a write that could not be recorded fails its run",
+        "    PERFORM toolsys_fail_run(p_tenant, v_run, 'audit.persistence_failed');\n", "",
+        "tests/integration/test_attempts.py::test_a_write_that_cannot_be_recorded_fails_its_run_and_ends_uncertain",
+    ),
+    _commit(
+        "restarts without end", "new evidence restarts a count so many times in a run",
+        "AND id = i.run_id AND evidence_restarts < 32;", "AND id = i.run_id;",
+        "tests/integration/test_breakers.py::test_restarts_are_capped_in_a_run",
+    ),
+    _commit(
         "platform switch ignored", "a platform that is off sends nothing",
         "PERFORM 1 FROM platform_state WHERE is_execution_enabled;", "PERFORM 1 FROM platform_state;",
         WATERMARK + "test_a_platform_that_is_switched_off_does_not_hold",

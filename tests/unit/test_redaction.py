@@ -124,6 +124,37 @@ def test_what_only_sounds_like_a_phone_stays(name: str, value: Any) -> None:
     assert redact({name: value}) == {name: value}
 
 
+@pytest.mark.parametrize(
+    ("name", "address", "kept"),
+    [
+        ("address", "742 Evergreen Terrace, Springfield, OR 97475", f"{MARK} 97475"),
+        ("shipping_address", "12345 Main Street, Springfield, IL 62701-0001", f"{MARK} 62701-0001"),
+        ("billingAddress", "10 Downing Street, London SW1A 2AA", f"{MARK} SW1A 2AA"),
+        ("street", "12345 Main Street", MARK),
+        ("address_line_1", "somewhere", MARK),
+        ("addresses", ["Keizersgracht 1, 1015 CJ Amsterdam", ""], [f"{MARK} 1015 CJ", ""]),
+        ("address", {"street": "1 Main St", "city": "Bern", "zip": "3011", "geo": {"lat": 46.9}},
+         {"street": MARK, "city": MARK, "zip": "3011", "geo": {"lat": MARK}}),
+        ("address", {"postal_code": 97475, "lines": [17]}, {"postal_code": 97475, "lines": [MARK]}),
+    ],
+)  # fmt: skip
+def test_an_address_keeps_its_postal_code_only(name: str, address: Any, kept: Any) -> None:
+    assert redact({name: address}) == {name: kept}
+
+
+@pytest.mark.parametrize("name", ["ip_address", "mac-address", "listen_address", "wallet address", "zipper"])
+def test_where_a_machine_is_stays(name: str) -> None:
+    assert redact({name: "10.0.0.1"}) == {name: "10.0.0.1"}
+
+
+@pytest.mark.parametrize(("text", "kept"), [
+    ("his is 219-09-9999, he said", f"his is {MARK}, he said"), ("of 000-12-3456", "of 000-12-3456"),
+    ("part x219-09-9999", "part x219-09-9999"),
+])  # fmt: skip
+def test_a_social_security_number_is_replaced_in_text(text: str, kept: str) -> None:
+    assert redact_text(text) == kept
+
+
 def test_keys_are_searched_too() -> None:
     assert redact({"jane@example.org": 1}) == {MARK: 1}
 

@@ -36,7 +36,7 @@ class StepDraft:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A `tool_invocations` row as the pipeline needs it. `is_unrecorded`: a write ran and could not be stored."""
+    """A `tool_invocations` row as the pipeline needs it."""
 
     id: UUID
     status: InvocationStatus
@@ -54,7 +54,6 @@ class Invocation:
     reason_code: str | None = None
     suspended_kind: str | None = None
     cancel_requested_at: datetime | None = None
-    is_unrecorded: bool = False
     predates_database_epoch: bool = False
 
     @property

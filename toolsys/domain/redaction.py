@@ -1,11 +1,14 @@
 """The redacted copy that rows, pages and events keep; the sealed payload holds the whole.
 
-Fails closed: a member whose *name* sounds like a secret is replaced whatever it holds, and text is searched for
-secrets, cards, e-mail addresses and phone numbers. Pure. Source: DESIGN §8, GW "Input Redaction".
+Fails closed: a member whose *name* sounds like a secret is replaced whatever it holds, one that sounds like an address
+keeps its postal code only, and text is searched for secrets, cards, national ids, e-mail addresses and phone numbers.
+Pure. Source: DESIGN §8, GW "Input Redaction", "Output Redaction".
 """
 
 import math
 import re
+from enum import Enum, auto
+from functools import lru_cache
 from typing import Any, Final
 
 MARK: Final = "[REDACTED]"
@@ -13,6 +16,8 @@ MAXIMUM_TEXT: Final = 2_000
 MAXIMUM_MEMBERS: Final = 200
 MAXIMUM_DEPTH: Final = 12
 _MARGIN: Final = 1_000
+NAMES_KEPT: Final = 4_096
+LONGEST_KEPT_NAME: Final = 64
 _SHORTEST, _LONGEST = 10**9, 10**19  # of numbers that can be a phone or a card
 
 _SECRET_NAME: Final = re.compile(
@@ -23,6 +28,17 @@ _SECRET_NAME: Final = re.compile(
 _PHONE_NAME: Final = re.compile(
     r"phone|mobile|msisdn|whats_?app|(?<![a-z])(?:tel|fax|cell|sms)(?![a-z])", re.IGNORECASE
 )
+# An address of the post. Others of that name say where a machine or a mailbox is.
+_ADDRESS_NAME: Final = re.compile(
+    r"street|apartment|house[ _-]?number|address[ _-]?line|(?<![a-z])addr(?:ess)?[ _-]?[12](?!\d)|"
+    r"(?:postal|mailing|shipping|billing|delivery|home|residential)[ _-]?address|(?<![a-z _-])address(?:es)?(?![a-z])",
+    re.IGNORECASE,
+)
+_POSTAL_NAME: Final = re.compile(r"(?<![a-z])zip(?![a-z]{2})|zip[ _-]?code|post(?:al)?[ _-]?code", re.IGNORECASE)
+_POSTAL_CODE: Final = re.compile(
+    r"\b(?:\d{5}(?:-\d{4})?|\d{4} ?[A-Z]{2}|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d)\b"
+)
+_SOCIAL_SECURITY: Final = re.compile(r"\b(?!000|666|9\d\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}\b")
 _NANP: Final = re.compile(r"1?[2-9]\d{2}[2-9]\d{6}\Z")
 _SECRET_TEXT: Final = re.compile(
     r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)|"
@@ -33,6 +49,15 @@ _SECRET_TEXT: Final = re.compile(
 )
 _EMAIL: Final = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b")
 _DIGITS: Final = re.compile(r"(?<![\w.])\+?\(?\d(?:[ ().-]{0,2}\d){8,18}(?![\w])")
+
+
+class Sound(Enum):
+    """What the name of a member sounds like."""
+
+    SECRET = auto()
+    PHONE = auto()
+    ADDRESS = auto()
+    NOTHING = auto()
 
 
 def holds_secret(text: str) -> bool:
@@ -70,6 +95,7 @@ def redact_text(text: str) -> str:
         return cut
     found = _SECRET_TEXT.sub(MARK, cut)
     found = _EMAIL.sub(MARK, found)
+    found = _SOCIAL_SECURITY.sub(MARK, found)
     found = _DIGITS.sub(_card_or_phone, found)
     return found if len(text) <= MAXIMUM_TEXT else f"{found}... [{len(text) - len(cut)} more characters]"
 
@@ -77,7 +103,11 @@ def redact_text(text: str) -> str:
 def _before_a_straddling_match(text: str) -> int:
     """Cut before what the limit would split: half a secret is no longer recognized, and is still a secret."""
     window, limit = text[: MAXIMUM_TEXT + _MARGIN], MAXIMUM_TEXT
-    spans = [match.span() for pattern in (_SECRET_TEXT, _EMAIL, _DIGITS) for match in pattern.finditer(window)]
+    spans = [
+        match.span()
+        for pattern in (_SECRET_TEXT, _EMAIL, _SOCIAL_SECURITY, _DIGITS)
+        for match in pattern.finditer(window)
+    ]
     for start, end in sorted(spans, key=lambda span: -span[1]):
         if start < limit < end:
             limit = start
@@ -93,11 +123,43 @@ def passes_luhn(digits: str) -> bool:
 
 
 def _member(name: str, value: Any, depth: int) -> Any:
-    if _SECRET_NAME.search(name) and value not in (None, "", [], {}) and not isinstance(value, bool):
+    sounds_like = _sound(name) if len(name) <= LONGEST_KEPT_NAME else _sound.__wrapped__(name)
+    if sounds_like is Sound.SECRET and value not in (None, "", [], {}) and not isinstance(value, bool):
         return MARK
-    if _PHONE_NAME.search(name):
+    if sounds_like is Sound.PHONE:
         return _phones(value, depth + 1)
+    if sounds_like is Sound.ADDRESS:
+        return _address(value, depth + 1)
     return redact(value, depth=depth + 1)
+
+
+@lru_cache(NAMES_KEPT)
+def _sound(name: str) -> Sound:
+    """Say what a member's name sounds like; the same names come again and again."""
+    if _SECRET_NAME.search(name):
+        return Sound.SECRET
+    if _PHONE_NAME.search(name):
+        return Sound.PHONE
+    return Sound.ADDRESS if _ADDRESS_NAME.search(name) else Sound.NOTHING
+
+
+def _address(value: Any, depth: int) -> Any:
+    """What stands under a name that sounds like an address: its postal code stays."""
+    if isinstance(value, dict | list | tuple):
+        if depth > MAXIMUM_DEPTH:
+            return MARK
+        if isinstance(value, dict):
+            return {
+                redact_text(key): redact(member, depth=depth + 1) if _POSTAL_NAME.search(key)
+                else _address(member, depth + 1)
+                for key, member in _members(value)
+            }  # fmt: skip
+        return [_address(item, depth + 1) for item in value[:MAXIMUM_MEMBERS]]
+    if value is None or value == "" or isinstance(value, bool):
+        return value
+    # A number in front is the house's.
+    codes = [found for found in _POSTAL_CODE.finditer(str(value)[:MAXIMUM_TEXT]) if found.start()]
+    return f"{MARK} {codes[-1].group()}" if codes else MARK
 
 
 def _card_or_phone(match: re.Match[str]) -> str:

@@ -86,6 +86,11 @@ class Invocation(CallRecord):
             # Two submissions of one call are one row; per tenant, or one tenant could probe another's keys.
             models.UniqueConstraint(fields=["tenant", "idempotency_key"], name="idempotency_key_is_unique"),
             models.UniqueConstraint(fields=["tenant", "run", "step_number", "call_id"], name="call_id_is_unique"),
+            # An empty or invisible identity would be another call's at every recovery (corpus B39).
+            models.CheckConstraint(condition=models.Q(call_id__regex="^[!-~]{1,255}$"), name="call_id_is_plain"),
+            models.CheckConstraint(
+                condition=models.Q(idempotency_key__regex="^[0-9a-f]{64}$"), name="idempotency_key_is_a_hash"
+            ),
         ]
         indexes = [
             # Ids are time-ordered, so UNIQUE (tenant_id, id) serves every list by time. What is open is few.

@@ -39,7 +39,7 @@ BEGIN
                 'lease_live', i.status = 'running' AND i.lease_expires_at > clock_timestamp(),
                 'effect_sent_at', i.effect_sent_at, 'attempt_number', i.attempt_number,
                 'outcome_status', i.outcome_status, 'reason_code', i.reason_code, 'suspended_kind', i.suspended_kind,
-                'cancel_requested_at', i.cancel_requested_at, 'unrecorded', i.unrecorded_at IS NOT NULL,
+                'cancel_requested_at', i.cancel_requested_at,
                 'old_epoch', i.database_epoch < p.database_epoch,
                 'approval', (SELECT jsonb_build_object('id', ar.id, 'status', ar.status, 'digest', ar.digest,
                         'verdict', ar.verdict, 'expired', ar.expires_at <= clock_timestamp(),

@@ -92,6 +92,19 @@ def claimed(store: Store, call: ProposedCall, declared: ToolSpec = READ) -> Case
     return case
 
 
+def taken(store: Store, call: ProposedCall, declared: ToolSpec = READ) -> Claim:
+    """Claim a call whose intent is persisted; return the claim alone."""
+    claim = claimed(store, call, declared).claim
+    assert claim is not None
+    return claim
+
+
+def begun(store: Store, call: ProposedCall, declared: ToolSpec = READ) -> Claim:
+    """Bring a new call as far as a worker's claim."""
+    intended(store, call, declared)
+    return taken(store, call, declared)
+
+
 def claim_again(store: Store, case: Case) -> Claim | Disposition:
     assert case.row is not None
     return store.commit_claim(case, case.row)

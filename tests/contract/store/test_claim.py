@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.contract.store.cases import WRITE, call_of, case_of, claim_again, claimed, concluded, intended
+from tests.contract.store.cases import WRITE, call_of, case_of, claim_again, claimed, concluded, intended, taken
 from tests.contract.store.worlds import LIMITS, World
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Claim, Disposition, Progress
@@ -32,9 +32,7 @@ def test_the_operation_ends_no_later_than_its_run(world: World) -> None:
     store, call = world.store(), call_of(world)
     intended(store, call)
     world.pass_run_deadline()
-    claim = claimed(store, call).claim
-    assert claim is not None
-    assert claim.remaining_seconds == 0
+    assert taken(store, call).remaining_seconds == 0
 
 
 def test_two_workers_with_the_same_facts_win_one_claim(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.contract.store.cases import READ, WRITE, call_of, case_of, claimed, concluded, held, intended
+from tests.contract.store.cases import READ, WRITE, begun, call_of, case_of, claimed, concluded, held, intended
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Disposition, Progress, Retry
@@ -120,10 +120,7 @@ def test_a_refusal_with_facts_from_before_a_claim_is_stale(world: World) -> None
 
 def test_a_known_row_that_was_sent_is_refused_as_uncertain(world: World) -> None:
     store, call = world.store(), call_of(world, WRITE)
-    intended(store, call, WRITE)
-    claim = claimed(store, call, WRITE).claim
-    assert claim is not None
-    store.commit_watermark(claim)
+    store.commit_watermark(begun(store, call, WRITE))
     world.pass_lease(call.invocation_id)
     refused = store.commit_refusal(case_of(store, call, WRITE), "policy.switch.off", "")
     assert refused == Disposition(call.invocation_id, Progress.SETTLED, OutcomeStatus.UNCERTAIN, "tool.outcome_unknown")

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.contract.store.cases import WRITE, call_of, case_of, claim_again, claimed, concluded, intended
+from tests.contract.store.cases import WRITE, call_of, case_of, claim_again, claimed, concluded, intended, taken
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Claim, Retry
@@ -140,8 +140,7 @@ def test_a_renewal_takes_nothing_away_from_a_lease(world: World, claim: Claim) -
 
 def test_a_lost_claim_renews_nothing_of_its_successor(world: World, case: Case, claim: Claim) -> None:
     world.pass_lease(claim.invocation_id)
-    successor = claimed(world.store(), case.call, WRITE).claim
-    assert successor is not None
+    successor = taken(world.store(), case.call, WRITE)
     assert world.renew([claim]) == set()
     assert world.renew([successor]) == {claim.invocation_id}
 
@@ -172,8 +171,7 @@ def test_a_release_leaves_the_watermark_of_an_earlier_attempt(world: World, clai
 def test_a_release_counts_the_attempt_that_comes_next(world: World, case: Case, claim: Claim) -> None:
     store = world.store()
     assert store.commit_release(claim, Retry(2, 0.0, {"detail": "busy"}))
-    again = claimed(store, case.call, WRITE).claim
-    assert again is not None
+    again = taken(store, case.call, WRITE)
     assert (again.attempt_number, again.epoch) == (2, 2)
 
 

@@ -61,6 +61,19 @@ def test_cancelled_between_claim_and_watermark_nothing_is_sent(api: Api, worker:
 
 
 @gate("cancel.call")
+def test_a_run_that_is_cancelled_marks_each_open_call_of_it(acme: Tenancy, worker: Runtime) -> None:
+    """Handed off or held: the watermark looks at the call, too. What has ended is left alone."""
+    done, open_call = (acme.propose(("demo.echo", {"text": text}))[0] for text in ("done", "open"))
+    (held,) = acme.propose(("demo.external_write", {"line": "x"}))
+    acme.work(worker, done)
+    services.end_run(tenant_id=acme.id, run_id=acme.run.id, cancel=True, runtime=acme.runtime)
+    with tenant_transaction(acme.id):
+        rows = Invocation.objects.filter(run=acme.run).values_list("id", "cancel_requested_at")
+        marked = {row_id for row_id, cancelled_at in rows if cancelled_at is not None}
+    assert marked == {open_call.invocation_id, held.invocation_id}
+
+
+@gate("cancel.call")
 def test_a_call_that_has_ended_stays_as_it_is(api: Api, worker: Runtime) -> None:
     acme = api.tenancy
     (call,) = acme.propose(("demo.echo", {"text": "x"}))

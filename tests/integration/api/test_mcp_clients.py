@@ -20,7 +20,7 @@ from tests.effects import EffectServer
 from tests.factories import Tenancy
 from tests.integration.api.mcp_peer import NEW, OLD
 from tests.integration.api.test_mcp_face import decide, rows
-from tests.integration.processes import ROOT, eventually
+from tests.integration.processes import ROOT, child_process, eventually
 from tests.spec.requirements import gate
 from tests.workers import process
 from toolsys import provisioning, queue
@@ -68,7 +68,7 @@ class Caller:
     def start(self, url: str, mode: str, *calls: tuple[str, Any]) -> "subprocess.Popen[str]":
         given = [text for name, arguments in calls for text in (name, json.dumps(arguments))]
         command = [sys.executable, "-m", "tests.integration.api.mcp_client", url, self.key, mode, *given]
-        return subprocess.Popen(
+        return child_process(
             command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ)
         )
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,12 @@ from mcpcatalog.provider import McpProvider, open_workbench
 from mcpcatalog.remote import AuthScheme, CallResult, CallSpec, ServerConfig, StdioCommand, Transport
 from mcpcatalog.sdk.connection import Connection, Timeouts
 from mcpcatalog.sdk.pool import ConnectionPool, PoolLimits
+from mcpcatalog.selectors import Commands
 from tests.factories import Tenancy
 from tests.integration.mcp.guarded import Guarded, Peer
 from tests.integration.mcp.misbehaving import Misbehaving
 from tests.integration.mcp.offering import ANY, Offer, Offering
+from tests.integration.processes import child_process
 from toolsys import services as platform
 from toolsys.domain.context import SecretValue
 from toolsys.egress import EgressPolicy, policy_for
@@ -91,6 +93,8 @@ async def _tasks_left() -> list[str]:
 
 
 def policy_of(config: ServerConfig) -> EgressPolicy:
+    if config.transport is Transport.STDIO:
+        return policy_for([])
     urls = [config.endpoint, *([config.token_endpoint] if config.token_endpoint else [])]
     return policy_for(urls, open_networks=LOCAL, plain_http_hosts=[config.endpoint.split("/")[2]])
 
@@ -102,17 +106,19 @@ class House:
     provider: McpProvider
     runtime: Runtime
     registry: Registry
+    commands: Commands = field(default_factory=dict)
 
     def offer(self, tenancy: Tenancy, config: ServerConfig) -> Tenancy:
         """Register a server, discover it, and return the tenancy in a new session that pinned its tools."""
         services.register_server(
-            config, policy=policy_of(config), stdio_names=(), output_ceiling_bytes=1_048_576, using="operator"
-        )
+            config, policy=policy_of(config), stdio_names=tuple(self.commands), output_ceiling_bytes=1_048_576,
+            using="operator",
+        )  # fmt: skip
         self.provider.refresh(tenancy.id, config.server_id)
         return self.new_session(tenancy)
 
     def new_session(self, tenancy: Tenancy) -> Tenancy:
-        web = wiring.compose({"mcp": McpProvider(wiring.SystemClock(), {}, 1_048_576)}, None)
+        web = wiring.compose({"mcp": McpProvider(wiring.SystemClock(), self.commands, 1_048_576)}, None)
         session = platform.open_session(
             tenant_id=tenancy.id, api_key_id=tenancy.key.id, agent_name="assistant", principal_id="user-1",
             environment="production", profile=None, runtime=web.runtime, registry=self.registry,
@@ -124,19 +130,19 @@ class House:
 
 
 @pytest.fixture
-def houses(database: None) -> Iterator[Callable[[], House]]:
-    """Make workers, each with connections of its own."""
+def houses(database: None) -> Iterator[Callable[..., House]]:
+    """Make workers, each with connections of its own; `commands` are the processes that their deployment defines."""
     ends: list[Callable[[], None]] = []
 
-    def make() -> House:
+    def make(commands: Commands | None = None) -> House:
         loop, clock = LoopThread(), wiring.SystemClock()
         keeper = LeaseKeeper(clock, 2.0)
         keeper.start()
         workbench = open_workbench(loop.run, wiring.credentials().of, policy_of)
         ends.extend([loop.stop, keeper.stop, workbench.close])
-        provider = McpProvider(clock, {}, 1_048_576, workbench)
+        provider = McpProvider(clock, commands or {}, 1_048_576, workbench)
         composed = wiring.compose({"mcp": provider}, WorkerExecution(loop, keeper, clock))
-        return House(provider, composed.runtime, composed.registry)
+        return House(provider, composed.runtime, composed.registry, commands or {})
 
     yield make
     for end in reversed(ends):
@@ -245,7 +251,7 @@ def excel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "excel_mcp", "streamable-http", "--host", "127.0.0.1", "--port", str(port),
                "--allow-dir", str(folder)]  # fmt: skip
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
+    process = child_process(command, cwd=folder, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port, process)
         yield f"http://127.0.0.1:{port}/mcp"

@@ -27,6 +27,7 @@ from mcpcatalog.routes import Route, Routes
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import is_gone, policy_of
 from tests.integration.mcp.test_ladder import READ
+from tests.integration.processes import child_process
 from tests.spec.requirements import gate
 from tests.workers import process
 from toolsys import database, queue
@@ -65,7 +66,7 @@ class Workers:
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._redis = queue.call_queue().connection
         self._redis.delete(queue.call_queue().key)
-        peer = subprocess.Popen([sys.executable, SCRIPT, "http", str(self.port)])
+        peer = child_process([sys.executable, SCRIPT, "http", str(self.port)])
         stack.callback(peer.wait)
         stack.callback(peer.kill)
         stack.enter_context(process("scheduler"))

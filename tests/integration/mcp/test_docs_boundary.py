@@ -21,6 +21,7 @@ from tests.factories import Tenancy
 from tests.integration.mcp.conftest import _wait_for, policy_of
 from tests.integration.mcp.test_affinity import in_new_session, until
 from tests.integration.mcp.test_ladder import READ
+from tests.integration.processes import child_process
 from tests.spec.requirements import gate
 from tests.workers import process
 from toolsys import queue
@@ -50,7 +51,7 @@ class Docs:
         command = [sys.executable, "-m", "mcpcatalog.firstparty.docs", "--folder", str(self.folder)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO", "DATABASE"))}
         with self.log.open("ab") as log:
-            self.child = subprocess.Popen(
+            self.child = child_process(
                 [*command, "--port", str(self.port)], cwd=ROOT, stderr=log, stdout=log,
                 env={**clean, "DOCS_SERVER_TOKENS": TOKEN},
             )  # fmt: skip

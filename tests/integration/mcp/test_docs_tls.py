@@ -4,7 +4,6 @@ import datetime as dt
 import ipaddress
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +22,7 @@ from tests.factories import Tenancy
 from tests.integration.mcp.conftest import _wait_for, policy_of
 from tests.integration.mcp.test_affinity import in_new_session, until
 from tests.integration.mcp.test_ladder import READ
+from tests.integration.processes import child_process
 from tests.spec.requirements import gate
 from tests.workers import process
 from toolsys import queue
@@ -81,7 +81,7 @@ def docs(folder: Path, certificate: Path, key: Path) -> Iterator[tuple[int, Path
     command = [sys.executable, "-m", "mcpcatalog.firstparty.docs", "--folder", str(folder), "--port", str(port),
                "--tls-certificate", str(certificate), "--tls-key", str(key)]  # fmt: skip
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO", "DATABASE"))}
-    with log.open("ab") as out, subprocess.Popen(
+    with log.open("ab") as out, child_process(
         command, cwd=ROOT, stdout=out, stderr=out, env={**clean, "DOCS_SERVER_TOKENS": TOKEN}
     ) as child:  # fmt: skip
         try:

@@ -1,12 +1,21 @@
 """Gates 11 and 12, and that a catalog loses only what is bad in it: through the pipeline, against scripted servers."""
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from mcpcatalog.remote import KeyPlace, ServerConfig, StdioCommand, Transport
 from tests.factories import Tenancy, events_of
+from tests.hostile.piping import SCRIPT
+from tests.hostile.play import config_of
+from tests.hostile.row import Row
+from tests.hostile.scripts import DROP, RESET, Script, Stage, acts
+from tests.hostile.server import serving
 from tests.integration.mcp.conftest import Doors, House
-from tests.integration.mcp.test_ladder import READ, WRITE, ended, events, proposed
+from tests.integration.mcp.test_ladder import IDEMPOTENT, KEYED, READ, WRITE, ended, events, proposed
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Disposition
 from toolsys.domain.spec import Classification
@@ -59,6 +68,70 @@ def test_a_server_that_disconnects_in_a_call_is_unavailable_and_the_run_goes_on(
     assert ended(acme, house, clock)[0] is OutcomeStatus.SUCCEEDED
     peer.calls = ["ok"]
     assert ended(acme, house, proposed(acme, config, n=2))[0] is OutcomeStatus.SUCCEEDED, "the next call connects again"
+
+
+CLASSES = {"read-only": READ, "idempotent": IDEMPOTENT, "keyed": KEYED, "non-idempotent": WRITE}
+LOST: dict[str, dict[Stage, Script]] = {
+    "resets": {Stage.DISCOVER: acts(RESET), Stage.INITIALIZE: acts(RESET)},
+    "drops-the-list": {Stage.LIST: acts(DROP)},
+    "nobody-listens": {},
+}
+
+
+@gate("gate.12")
+@pytest.mark.parametrize("classification", CLASSES.values(), ids=list(CLASSES))
+@pytest.mark.parametrize("how", LOST)
+def test_an_unreachable_server_is_unavailable_for_every_class(
+    acme: Tenancy, houses: Callable[..., House], classification: Classification, how: str
+) -> None:
+    """The connection comes before the watermark: nothing was sent, so that nothing is uncertain."""
+    house = houses()
+    with serving() as hostile:
+        row = Row(how, "", "unknown", LOST[how])
+        tenancy, config = offered(acme, house, config_of(row, hostile), classification)
+        hostile.scripts[how] = row.scripts
+        hostile.armed.add(how)
+        if how != "nobody-listens":
+            ends_unsent(tenancy, house, config)
+    if how == "nobody-listens":
+        ends_unsent(tenancy, house, config)
+    assert hostile.calls(how) == 0
+
+
+@gate("gate.12")
+@pytest.mark.parametrize("classification", CLASSES.values(), ids=list(CLASSES))
+def test_a_process_that_no_longer_starts_is_unavailable_for_every_class(
+    acme: Tenancy, houses: Callable[..., House], tmp_path: Path, classification: Classification
+) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(
+        f"import runpy, sys; sys.argv[1:] = ['is-well']; runpy.run_path({SCRIPT!r}, run_name='__main__')"
+    )
+    command = StdioCommand((sys.executable, str(program)))
+    house = houses({"peer": command})
+    config = ServerConfig(acme.id, "peer", Transport.STDIO, "peer", command=command)
+    tenancy, config = offered(acme, house, config, classification)
+    program.write_text("raise SystemExit(3)")
+    ends_unsent(tenancy, house, config)
+
+
+def offered(
+    tenancy: Tenancy, house: House, config: ServerConfig, classification: Classification
+) -> tuple[Tenancy, ServerConfig]:
+    config = replace(
+        config, tenant_id=tenancy.id, server_id="peer", classification=classification, key_place=KeyPlace.META,
+        key_name="key",
+    )  # fmt: skip
+    return house.offer(tenancy, config), config
+
+
+def ends_unsent(tenancy: Tenancy, house: House, config: ServerConfig) -> None:
+    call = proposed(tenancy, config)
+    assert ended(tenancy, house, call) == (OutcomeStatus.UNAVAILABLE, "tool.server_unreachable")
+    with tenant_transaction(tenancy.id):
+        assert Invocation.objects.get(pk=call.invocation_id).effect_sent_at is None
+    (clock,) = tenancy.propose(("system.time", {}))
+    assert ended(tenancy, house, clock)[0] is OutcomeStatus.SUCCEEDED, "the run goes on"
 
 
 @gate("discovery.singly")

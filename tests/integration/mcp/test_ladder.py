@@ -31,6 +31,7 @@ def classed(side_effect: SideEffectClass, idempotency: IdempotencyClass) -> Clas
 READ = classed(SideEffectClass.NETWORK_READ, IdempotencyClass.READ_ONLY)
 KEYED = classed(SideEffectClass.EXTERNAL_WRITE, IdempotencyClass.CONDITIONALLY_IDEMPOTENT)
 WRITE = classed(SideEffectClass.EXTERNAL_WRITE, IdempotencyClass.NON_IDEMPOTENT)
+IDEMPOTENT = classed(SideEffectClass.EXTERNAL_WRITE, IdempotencyClass.IDEMPOTENT)
 
 type Scene = tuple[Peer, Callable[[Classification], ServerConfig], Callable[[str, str], None]]
 
@@ -78,7 +79,7 @@ def keys_of(peer: Peer) -> list[str]:
 
 
 @gate("gate.15")
-@pytest.mark.parametrize("classification", [READ, KEYED], ids=["read", "keyed"])
+@pytest.mark.parametrize("classification", [READ, IDEMPOTENT, KEYED], ids=["read", "idempotent", "keyed"])
 def test_one_login_anew_one_more_try_then_never_again(
     acme: Tenancy, houses: Callable[[], House], scene: Scene, classification: Classification
 ) -> None:
@@ -96,7 +97,7 @@ def test_one_login_anew_one_more_try_then_never_again(
     assert events(acme, "mcp.server.reauthenticated") == [{"scheme": "bearer", "outcome": "renewed"}]
     change("three", "three")
     last = ended(acme, house, proposed(acme, config, n=3))
-    assert last == (UNAUTHORIZED if classification is READ else (OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"))
+    assert last == (UNAUTHORIZED if classification is not KEYED else (OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"))
     assert keys_of(peer) == ["one", "one", "two", "two"]
     dialled = len(peer.seen)
     assert ended(acme, house, proposed(acme, config, n=4)) == UNAUTHORIZED

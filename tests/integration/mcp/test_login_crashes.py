@@ -24,6 +24,7 @@ from tests.integration.mcp.dying_worker import STEPS
 from tests.integration.mcp.test_affinity import until
 from tests.integration.mcp.test_ladder import KEYED, READ, VARIABLE, WRITE, events, keys_of, proposed
 from tests.integration.mcp.test_tokens import token
+from tests.integration.processes import child_process
 from tests.races.moments import pass_lease, row_of
 from tests.spec.requirements import gate
 from tests.workers import ROOT
@@ -48,7 +49,7 @@ def worker(moment: str, port: int) -> Iterator["subprocess.Popen[bytes]"]:
     bells = queue.call_queue()
     bells.connection.delete(bells.key)
     ours = bells.connection.connection_pool.connection_kwargs.get("db", 0)
-    child = subprocess.Popen(
+    child = child_process(
         [sys.executable, "-m", "tests.integration.mcp.dying_worker", moment], cwd=ROOT, start_new_session=True,
         env={**os.environ, "TOOLSYS_EGRESS_PLAIN_HTTP_HOSTS": f"127.0.0.1:{port}"},
     )  # fmt: skip

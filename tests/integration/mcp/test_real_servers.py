@@ -17,6 +17,7 @@ from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
 from mcpcatalog.sdk.connection import Timeouts
 from tests.catalogs.real import FROM_NPM, NODE, NPM, PYPI, Real, placed, script
 from tests.integration.mcp.conftest import Bench
+from tests.integration.processes import child_process
 from tests.spec.requirements import gate
 
 pytestmark = pytest.mark.slow
@@ -74,7 +75,7 @@ def serving_everything() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    process = subprocess.Popen(
+    process = child_process(
         script("server-everything", "streamableHttp"), env={"PORT": str(port), "PATH": "/usr/bin:/bin"},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -6,17 +6,20 @@ Beside `test_secrets`, where the server is honest enough to echo in its answers 
 
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from django.conf import settings
 from prometheus_client import REGISTRY, generate_latest
 
 from mcpcatalog.models import McpServer
-from mcpcatalog.remote import AuthScheme, ServerConfig
+from mcpcatalog.remote import AuthScheme, ServerConfig, StdioCommand, Transport
 from tests.factories import Tenancy
+from tests.hostile.piping import SCRIPT
 from tests.hostile.play import READ, config_of
 from tests.hostile.row import Row
 from tests.hostile.scripts import MODERN, Script, Stage, answer, error, events, http, redirect, result, rpc
@@ -25,6 +28,8 @@ from tests.integration.mcp.conftest import House
 from tests.integration.mcp.test_ladder import WRITE, ended, proposed
 from tests.integration.mcp.test_secrets import rows_of, store
 from tests.spec.requirements import gate
+from toolsys import queue
+from toolsys.domain.states import OutcomeStatus
 from toolsys.tenancy import tenant_transaction
 
 pytestmark = pytest.mark.slow
@@ -106,9 +111,39 @@ def test_a_secret_that_is_said_back_in_any_place_is_left_nowhere(
     with tenant_transaction(acme.id, "operator"):
         failed = McpServer.objects.using("operator").filter(tenant_id=acme.id).exclude(last_failure_code="").count()
     assert failed >= 2, "the failures of listings are among the rows"
-    places = {
-        "rows": rows_of(acme), "payloads": "".join(payloads), "logs": caplog.text,
-        "output": "".join(capfd.readouterr()), "command lines": command_lines(),
-        "metrics": generate_latest(REGISTRY).decode(),
+    places = {**everywhere(acme), "payloads": "".join(payloads), "logs": caplog.text,
+              "output": "".join(capfd.readouterr())}  # fmt: skip
+    assert [place for place, text in places.items() if SENTINEL in text] == []
+
+
+def everywhere(tenancy: Tenancy) -> dict[str, str]:
+    """Everything that a process of ours leaves for others to look at, whoever may."""
+    shared = queue.call_queue().connection
+    kept = [shared.dump(key) or b"" for key in shared.scan_iter()]
+    files = [path.read_bytes() for path in settings.TOOLSYS.data_dir.rglob("*") if path.is_file()]
+    return {
+        "rows": rows_of(tenancy), "command lines": command_lines(), "metrics": generate_latest(REGISTRY).decode(),
+        "queue": b"".join(kept).decode("latin-1"), "files": b"".join(files).decode("latin-1"),
     }  # fmt: skip
+
+
+@gate("secrets.nowhere", "gate.16")
+@pytest.mark.parametrize("mode", ["says-its-secret", "says-its-secret-in-an-error", "writes-its-secret-to-the-log"])
+def test_a_child_that_says_its_secret_back_leaves_it_nowhere(
+    acme: Tenancy, houses: Callable[..., House], mode: str, caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    caplog.set_level(logging.DEBUG)
+    command = StdioCommand((sys.executable, SCRIPT, mode))
+    house, reference = houses({"peer": command}), store(acme, SENTINEL)
+    config = ServerConfig(
+        acme.id, "peer", Transport.STDIO, "peer", AuthScheme.ENV, "API_KEY", reference, classification=READ,
+        command=command,
+    )  # fmt: skip
+    tenancy = house.offer(acme, config)
+    call = proposed(tenancy, config)
+    assert ended(tenancy, house, call)[0] in {OutcomeStatus.SUCCEEDED, OutcomeStatus.FAILED}
+    payload = json.dumps(tenancy.call(call).payload)
+    assert "says-its" not in mode or "[credential removed]" in payload + rows_of(acme), "it did say it"
+    places = {**everywhere(acme), "payload": payload, "logs": caplog.text, "output": "".join(capfd.readouterr())}
     assert [place for place, text in places.items() if SENTINEL in text] == []

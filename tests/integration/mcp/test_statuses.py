@@ -36,7 +36,7 @@ UNKNOWN: Final = OutcomeStatus.UNCERTAIN, "tool.outcome_unknown"
 # The one proof that lets a write be an ordinary failure (TS "Failure modes").
 PROVED: Final = {"reports-an-error-with-proof"}
 CHOSEN: Final = (
-    "handshake-drops", "login-401", "redirect-307", "list-never-ends", "lost-the-tool", "stalls-in-the-body",
+    "handshake-drops", "handshake-401", "redirect-307", "list-never-ends", "lost-the-tool", "stalls-in-the-body",
     "drops-in-the-body", "status-401", "status-404-of-a-method", "status-404-of-a-session", "too-much-declared",
     "malformed-of-another", "reports-an-error-with-proof", "speaks-as-the-platform", "floods-with-progress",
 )  # fmt: skip

@@ -16,7 +16,7 @@ from mcpcatalog import remote
 from mcpcatalog.remote import AuthScheme, StdioCommand
 from mcpcatalog.sdk.connection import Timeouts
 from tests.integration.mcp.conftest import PEER, TIME_SERVER, Bench, is_gone, peer, stdio
-from tests.integration.processes import eventually, is_alive
+from tests.integration.processes import child_process, eventually, is_alive
 from tests.spec.requirements import gate
 
 pytestmark = pytest.mark.slow
@@ -181,7 +181,7 @@ def test_a_killed_worker_leaves_nothing_of_its_servers(tmp_path: Path) -> None:
         asyncio.run(main())
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]
-    worker = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)})
+    worker = child_process(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
         assert worker.stdout is not None
         pids = list(map(int, worker.stdout.readline().split()))

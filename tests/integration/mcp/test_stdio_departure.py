@@ -21,7 +21,7 @@ from mcpcatalog.remote import ServerUnreachable
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.stdio import Outlet
 from tests.integration.mcp.conftest import PEER, Bench, peer
-from tests.integration.processes import eventually
+from tests.integration.processes import child_process, eventually
 from tests.spec.requirements import gate
 from toolsys.departure import MAY_SEND
 
@@ -164,7 +164,7 @@ FROZEN = f"""
 @gate("race.zombies")
 def test_frozen_between_the_sdk_and_the_pipe_past_its_lease_a_process_never_sends() -> None:
     command = [sys.executable, "-c", textwrap.dedent(FROZEN)]
-    worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    worker = child_process(command, stdout=subprocess.PIPE, text=True)
     try:
         eventually(lambda: _is_stopped(worker.pid), "it stands before the pipe", 60)
         time.sleep(2 * LEASE_SECONDS)

@@ -27,7 +27,8 @@ SCHEMA: dict[str, Any] = {"type": "object"}
 
 @pytest.fixture(autouse=True)
 def _changes_are_written_by_hand(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are append-only: one that is old has to be old from the beginning."""
+    """They are append-only: one that is old has to be old from the beginning. What other tests left is cleared away."""
+    retention.forget_catalogs(DAYS)
     monkeypatch.setattr(services, "_write_change", lambda *_: None)
 
 

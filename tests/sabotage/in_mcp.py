@@ -56,7 +56,7 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         TABLE + "test_who_takes_no_cancellation_holds_up_no_later_call",
     ),
     defect(
-        "connection after the watermark", "who cannot be reached was sent nothing, whatever class the call is of",
+        "connection after the watermark", "who cannot be reached was sent nothing, whatever the class",
         "mcpcatalog/tool.py", "            await self._checked(context)\n        except (AuthExpired,",
         "            pass\n        except (AuthExpired,",
         GATES + "test_a_process_that_no_longer_starts_is_unavailable_for_every_class",

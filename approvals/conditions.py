@@ -6,6 +6,7 @@ only may match never loosens. Regular expressions are RE2, whose time is linear 
 
 import json
 import operator as python
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import re2
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
 
 from approvals import screens
 from approvals.screens import Screens, Union
@@ -25,7 +26,7 @@ Test = Callable[[Any], Answer]
 MAXIMUM_TEXT: Final = 500
 MAXIMUM_SEEN: Final = 200
 REGEX_BYTES: Final = 1 << 20
-_POINTER: Final = r"^(/([^~/]|~[01])*){1,12}$"
+_POINTER: Final = re.compile(r"(/([^~/]|~[01])*){1,12}")
 
 Text = Annotated[str, Field(max_length=MAXIMUM_TEXT)]
 Scalar = StrictBool | StrictInt | StrictFloat | Text | None
@@ -62,12 +63,19 @@ MISSING: Final = _Missing()
 UNASKED: Final = _Missing()
 
 
+def _pointer(written: str) -> str:
+    """Raises: ValueError, in words for whoever wrote it."""
+    if _POINTER.fullmatch(written) is None:
+        raise ValueError("a pointer to a value begins with /, such as /amount, and is at most 12 deep")
+    return written
+
+
 class Condition(BaseModel):
     """`pointer` is RFC 6901 into the arguments; `matches` is a whole-value RE2 expression."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    pointer: Annotated[str, Field(max_length=200, pattern=_POINTER)]
+    pointer: Annotated[str, Field(max_length=200), AfterValidator(_pointer)]
     operator: Operator
     value: Scalar | Annotated[list[Scalar], Field(min_length=1, max_length=100)]
 

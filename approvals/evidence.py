@@ -37,7 +37,12 @@ def alterations(request: ApprovalRequest, sealer: Sealer) -> list[Alteration]:
 def grant_alterations(grant: StandingGrant, sealer: Sealer) -> list[Alteration]:
     """Return what was altered of a grant, or of the call that it was drawn from, since it was proposed."""
     found = alterations(grant.request, sealer)
-    return found if words_digest(grant, sealer) == grant.words_digest else [*found, Alteration.WORDS]
+    return [*found, Alteration.WORDS] if is_reworded(grant, sealer) else found
+
+
+def is_reworded(grant: StandingGrant, sealer: Sealer) -> bool:
+    """Say whether a grant says anything else than what was proposed: then it stands for nothing."""
+    return words_digest(grant, sealer) != grant.words_digest
 
 
 def words_digest(grant: StandingGrant, sealer: Sealer) -> str:

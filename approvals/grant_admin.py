@@ -12,8 +12,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
+from pydantic import ValidationError
 
-from approvals import access, evidence, grants, reauthentication
+from approvals import access, evidence, grantmatch, grants, reauthentication
+from approvals.evidence import Alteration
 from approvals.models import AccessRequest, AccessStatus, GrantConfirmation
 from approvals.rule_forms import ConditionsField
 from toolsys import inert
@@ -26,6 +29,7 @@ from toolsys.models import ApprovalRequest, GrantUse, StandingGrant
 from toolsys.problems import Problem
 
 SHOWN = 200
+_SAID = {"pending": "proposed", "approved": "in force", "consumed": "used up", "voided": "revoked"}
 HOUR = 3_600.0
 
 
@@ -51,7 +55,7 @@ class StandingGrantAdmin(ReadOnlyAdmin):
         if not self.has_view_permission(request):
             raise Http404
         rows = StandingGrant.objects.select_related("agent", "principal", "proposed_by").order_by("-id")[:SHOWN]
-        context = {"title": "Standing grants", "rows": [(row, chip(_state(row))) for row in rows]}
+        context = {"title": "Standing grants", "rows": [(row, _chip(row)) for row in rows]}
         return self._answer(request, "admin/approvals/grants.html", context)
 
     def add_view(
@@ -77,7 +81,10 @@ class StandingGrantAdmin(ReadOnlyAdmin):
                     is_for_principal=given["is_for_principal"], sealer=composed().runtime.sealer,
                 )  # fmt: skip
             except Problem as problem:
-                form.add_error(None, [error.message for error in problem.errors] or reason(problem.reason_code).message)
+                for error in problem.errors:
+                    form.add_error("conditions" if error.pointer.startswith("/conditions") else None, error.message)
+                if not problem.errors:
+                    form.add_error(None, reason(problem.reason_code).message)
             else:
                 messages.success(request, "Proposed. It stands for nothing until others confirm it.")
                 return HttpResponseRedirect(reverse("admin:toolsys_standinggrant_change", args=[row.pk]))
@@ -99,10 +106,10 @@ class StandingGrantAdmin(ReadOnlyAdmin):
             except Problem as refused:
                 problem = reason(refused.reason_code)
         is_pending = _state(row) == "pending"
-        altered = evidence.grant_alterations(row, composed().runtime.sealer) if is_pending else []
+        altered = _alterations(row)
         context = {
-            "title": f"Grant of {inert.visible(row.tool_name)}", "row": row, "chip": chip(_state(row)),
-            "conditions": (ConditionsField().prepare_value(row.conditions) or "").splitlines(), "problem": problem,
+            "title": f"Grant of {inert.visible(row.tool_name)}", "row": row, "chip": _chip(row),
+            "conditions": _lines(row.conditions), "problem": problem,
             "confirmations": GrantConfirmation.objects.filter(grant=row).select_related("user").order_by("created_at"),
             "uses": GrantUse.objects.filter(grant=row).order_by("-id")[:SHOWN],
             "may_confirm": is_pending and not altered and _may_confirm(request, row), "altered": altered,
@@ -186,6 +193,31 @@ def _state(row: StandingGrant) -> str:
     if row.activated_at is None:
         return "pending"
     return "consumed" if row.uses >= row.maximum_uses else "approved"
+
+
+def _alterations(row: StandingGrant) -> list[Alteration]:
+    """What was altered of one that may still count. The call that one in force was drawn from may be purged by now."""
+    sealer = composed().runtime.sealer
+    if _state(row) == "pending":
+        return evidence.grant_alterations(row, sealer)
+    return [Alteration.WORDS] if _state(row) == "approved" and evidence.is_reworded(row, sealer) else []
+
+
+def _lines(conditions: Any) -> list[str]:
+    """Conditions as they are written; what cannot be read, as it stands in its row."""
+    try:
+        said = [each.model_dump(mode="json") for each in grantmatch.parsed(conditions)]
+    except ValidationError:
+        return inert.pretty(conditions).splitlines()
+    return str(ConditionsField().prepare_value(said)).splitlines()
+
+
+def _chip(row: StandingGrant) -> SafeString:
+    """Grants have words of their own for where they stand."""
+    state = _state(row)
+    if state in {"pending", "approved"} and evidence.is_reworded(row, composed().runtime.sealer):
+        return chip("refused", "altered")
+    return chip(state, _SAID.get(state, ""))
 
 
 PAGES = {StandingGrant: StandingGrantAdmin, AccessRequest: AccessRequestAdmin}

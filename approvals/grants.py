@@ -90,12 +90,12 @@ def confirm_grant(
         grant = _locked(grant_id)
         if grant.activated_at is not None:
             raise Problem("grant.not_open")
+        if evidence.grant_alterations(grant, sealer):  # first: what somebody wrote into it need not be readable
+            raise Problem("approval.altered")
         ballot, checks = _checks(grant, user)
         for check in checks:
             if not check.holds:
                 raise Problem(check.reason_code)
-        if evidence.grant_alterations(grant, sealer):
-            raise Problem("approval.altered")
         if ballot.is_weighty and not is_reauthenticated:
             raise Problem("approval.password_needed")
         voter = ballots.voter(grant.request, user)

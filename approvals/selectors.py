@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Now
+from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models.functions import Cast, Concat, Now
 
 from approvals import ballots, evidence, services
 from approvals.evidence import Alteration
@@ -110,22 +110,35 @@ class Standing:
 
 
 def standing_of(user: Any) -> Standing:
-    """Read once for a page, however many lists it has."""
-    roles = set(Membership.objects.filter(user=user).values_list("role", flat=True))
+    """Read once for a page, however many lists it has, and in one query: every page shows how many wait."""
     keys = ApiKey.objects.filter(owner=user).order_by("-id")
     wrote = PolicyRuleVersion.objects.filter(Q(author=user) | Q(owner=user)).order_by("-id")
     names = [name for name in (user.get_username(), getattr(user, "email", "")) if name]
     # As far as an index can tell; a decision compares without regard to case.
     called = Principal.objects.filter(external_id__in={form for name in names for form in (name, name.casefold())})
-    votes = ApprovalVote.objects.filter(request__status=ApprovalStatus.PENDING, user=user).order_by("number")
-    newest = dict(votes.values_list("request_id", "is_withdrawal")[:OWN_LIMIT])
+    votes = ApprovalVote.objects.filter(request__status=ApprovalStatus.PENDING, user=user)
+    newest = votes.order_by("request_id", "-number").distinct("request_id")
+    is_back = Case(When(is_withdrawal=True, then=Value("withdrawn")), default=Value("voted"))
+    rows = _told("role", Membership.objects.filter(user=user), "role").union(
+        _told("key", keys, "id")[:OWN_LIMIT], _told("principal", called, "id"),
+        _told("rule", wrote, Concat("rule__name", Value("@"), "version", output_field=TextField()))[:OWN_LIMIT],
+        _told(is_back, newest, "request_id")[:OWN_LIMIT], all=True,
+    )  # fmt: skip
+    found: dict[str, list[str]] = {}
+    for kind, said in rows:
+        found.setdefault(kind, []).append(said)
     return Standing(
-        seats=tuple(seat for seat in Seat if seat.role in roles),
-        keys=tuple(keys.values_list("id", flat=True)[:OWN_LIMIT]),
-        principals=tuple(called.values_list("id", flat=True)),
-        rules=tuple(f"{name}@{version}" for name, version in wrote.values_list("rule__name", "version")[:OWN_LIMIT]),
-        voted=tuple(request for request, is_withdrawal in newest.items() if not is_withdrawal),
+        seats=tuple(seat for seat in Seat if seat.role in found.get("role", ())),
+        keys=tuple(map(UUID, found.get("key", ()))),
+        principals=tuple(map(UUID, found.get("principal", ()))),
+        rules=tuple(found.get("rule", ())),
+        voted=tuple(map(UUID, found.get("voted", ()))),
     )
+
+
+def _told(kind: Any, rows: "QuerySet[Any]", said: Any) -> "QuerySet[Any, tuple[str, str]]":
+    """Make rows of one kind fit beside those of the others."""
+    return rows.values_list(Value(kind) if isinstance(kind, str) else kind, Cast(said, TextField()))
 
 
 def counts(standing: Standing) -> dict[str, int]:
@@ -133,7 +146,9 @@ def counts(standing: Standing) -> dict[str, int]:
 
 
 def waiting_count(user: Any) -> int:
-    return of_tab(standing_of(user), MINE)[:COUNT_LIMIT].count()
+    """Two queries, or one for whoever has no seat."""
+    standing = standing_of(user)
+    return of_tab(standing, MINE)[:COUNT_LIMIT].count() if standing.seats else 0
 
 
 def decision_view(user: Any, request_id: UUID, sealer: Sealer) -> DecisionView | None:

@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from config.databases import parse_database_url
 from config.datafolder import default_folder, recorded_environment
 from toolsys.domain.destinations import EgressRefused, Origin
+from toolsys.domain.names import normalize_glob
 
 MASTER_KEY_BYTES = 32
 HINTS = {
@@ -127,7 +128,7 @@ class ToolLimit(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tools: str = Field(min_length=1, max_length=96)
+    tools: Annotated[str, Field(max_length=96), AfterValidator(normalize_glob)]
     environments: frozenset[str] | None = None
     profiles: frozenset[str] | None = None
 

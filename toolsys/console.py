@@ -43,11 +43,11 @@ else:
     _Paginator = Paginator
 
 
-def chip(status: str) -> SafeString:
-    """Return a status as icon and text; colour only repeats what they say."""
+def chip(status: str, said: str = "") -> SafeString:
+    """Return a status as icon and text; colour only repeats what they say. `said` is a page's own word for it."""
     return format_html(
         '<span class="chip chip-{}"><span aria-hidden="true">{}</span> {}</span>',
-        status, _ICONS.get(status, "…"), status.replace("_", " "),
+        status, _ICONS.get(status, "…"), said or status.replace("_", " "),
     )  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 
-from toolsys import allowances
+from toolsys import allowances, inert
+from toolsys.domain.names import normalize_glob
 from toolsys.models import Agent, ApiKey, EgressAllowance, Principal
 from toolsys.problems import Problem
 from toolsys.tenancy import current_tenant
@@ -51,6 +52,18 @@ class AgentForm(TenantForm):
     class Meta:
         model = Agent
         fields = ("name", "enabled_tools", "profile", "is_enabled")
+
+    def clean_enabled_tools(self) -> list[str]:
+        """A glob that no tool's name can match would enable nothing, and say nothing."""
+        found, faults = [], []
+        for written in self.cleaned_data["enabled_tools"]:
+            try:
+                found.append(normalize_glob(written))
+            except ValueError as error:
+                faults.append(f"{inert.visible(written)}: {error}.")
+        if faults:
+            raise forms.ValidationError(faults)
+        return found
 
 
 class PrincipalForm(TenantForm):

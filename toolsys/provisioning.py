@@ -12,6 +12,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from toolsys import keys
+from toolsys.domain.names import normalize_glob
 from toolsys.domain.states import Role
 from toolsys.models import Agent, ApiKey, Membership, Principal, Tenant
 from toolsys.problems import FieldError, Problem
@@ -60,9 +61,22 @@ def remove_operator(tenant_id: str, user: Any) -> bool:
 def save_agent(
     tenant_id: str, name: str, enabled_tools: Sequence[str], profile: str = "default", *, is_enabled: bool = True
 ) -> Agent:
-    changes = {"enabled_tools": list(enabled_tools), "profile": profile, "is_enabled": is_enabled}
+    """Write an agent's next state, its globs as tools are called. Raises: Problem (request.invalid)."""
+    tools = list(dict.fromkeys(_globs(enabled_tools)))
+    changes = {"enabled_tools": tools, "profile": profile, "is_enabled": is_enabled}
     with tenant_transaction(tenant_id):
         return Agent.objects.update_or_create(tenant_id=tenant_id, name=name, defaults=changes)[0]
+
+
+def _globs(written: Sequence[str]) -> list[str]:
+    """Normalize where it is written, as rules do. Raises: Problem (request.invalid)."""
+    found: list[str] = []
+    for index, glob in enumerate(written):
+        try:
+            found.append(normalize_glob(glob))
+        except ValueError as error:
+            raise Problem("request.invalid", [FieldError(f"/enabled_tools/{index}", f"{glob}: {error}")]) from None
+    return found
 
 
 def save_principal(tenant_id: str, external_id: str, scopes: Sequence[str], display_name: str = "") -> Principal:

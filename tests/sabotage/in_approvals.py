@@ -11,6 +11,7 @@ EVIDENCE: Final = "tests/integration/approvals/test_evidence.py::"
 GUESSED: Final = "tests/integration/test_guesses.py::"
 RACES: Final = "tests/integration/approvals/test_races.py::"
 GRANTS: Final = "tests/integration/approvals/test_grants.py::"
+CONFIGURED: Final = "tests/integration/console/test_configuration.py::"
 PAIRS: Final = RACES + "test_of_two_people_or_moments_one_wins_and_the_loser_is_told"
 STANDS: Final = RACES + "test_nothing_is_sent_when_the_approval_stops_standing_before_the_watermark"
 
@@ -126,8 +127,27 @@ APPROVAL_DEFECTS: Final = (
     ),
     defect(
         "grant: altered and used", "a grant that was altered stands for nothing", "approvals/policy_selectors.py",
-        "if evidence.words_digest(row, sealer) != row.words_digest:", "if False:",
+        "if evidence.is_reworded(row, sealer):", "if False:",
         GRANTS + "test_a_grant_that_was_altered_after_it_was_confirmed_stands_for_nothing",
+    ),
+    defect(
+        "grant: alteration unseen", "whoever alters a grant has every process read it anew",
+        "toolsys/migrations/0032_altered_grants.py",
+        'RaisesAuthzEpoch("StandingGrant", [*COLUMNS, *WORDS], on_insert=True)',
+        'RaisesAuthzEpoch("StandingGrant", COLUMNS, on_insert=True)',
+        GRANTS + "test_a_grant_that_was_altered_after_it_was_confirmed_stands_for_nothing",
+        GRANTS + "test_a_grant_that_is_altered_before_the_watermark_lets_nothing_out",
+        GRANTS + "test_every_word_of_a_grant_raises_the_epoch",
+    ),
+    defect(
+        "grant: uses given back", "what counts a grant's uses only rises", "toolsys/migrations/0032_altered_grants.py",
+        "WHEN (NEW.uses < OLD.uses)", "WHEN (NEW.uses < 0)", GRANTS + "test_no_use_of_a_grant_is_given_back",
+    ),
+    defect(
+        "outbox: long queue first", "a long queue of one endpoint hides no message of another",
+        "approvals/sql/10_outbox.sql", "ORDER BY d.due_at LIMIT 1) first", "ORDER BY d.due_at LIMIT p_limit) first",
+        "tests/integration/approvals/test_outbox.py::"
+        "test_a_long_queue_of_one_endpoint_hides_no_message_of_another",
     ),
     defect(
         "outbox: clock asked of every row", "what is due is found through an index", "approvals/sql/10_outbox.sql",
@@ -197,5 +217,11 @@ APPROVAL_DEFECTS: Final = (
         "    if _GLOB.match(found) is None:\n", "    if found is None:\n",
         "tests/integration/approvals/test_policy.py::"
         "test_a_name_that_only_looks_like_a_tool_s_is_not_written_and_capitals_are_no_other_tool",
+        CONFIGURED + "test_a_name_that_only_looks_like_a_tool_s_enables_nothing_silently",
+    ),
+    defect(
+        "agent: globs as written", "what an agent enables is written as tools are called", "toolsys/provisioning.py",
+        "found.append(normalize_glob(glob))", "found.append(glob if normalize_glob(glob) else glob)",
+        CONFIGURED + "test_capitals_of_a_glob_enable_what_they_mean",
     ),
 )  # fmt: skip

@@ -59,7 +59,6 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "connection after the watermark", "who cannot be reached was sent nothing, whatever the class",
         "mcpcatalog/tool.py", "            await self._checked(context)\n        except (AuthExpired,",
         "            pass\n        except (AuthExpired,",
-        GATES + "test_an_unreachable_server_is_unavailable_for_every_class",
         GATES + "test_a_process_that_no_longer_starts_is_unavailable_for_every_class",
         CALLS + "test_b45_where_every_connection_is_in_use_a_call_waits_and_then_was_never_sent",
     ),

@@ -1,12 +1,15 @@
 """The registry at start, and with specs from outside."""
 
+import json
 from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from pydantic import ValidationError
 
+from config.env import Toolsys
 from tests.spec.requirements import gate
 from tests.unit.specs import CEILING, spec
 from toolsys.domain.calls import Facts, SessionFacts
@@ -201,6 +204,19 @@ def test_what_a_provider_offers_is_examined_before_it_is_pinned() -> None:
     held = registry(provider=Offering(remote("good", output_trust=TrustLevel.PLATFORM), bad, spec(name="math.shadow")))
     offered = held.specs_for_session("acme", ["*"], frozenset())
     assert [(found.name, found.output_trust) for found in offered] == [("mcp.acme.good", TrustLevel.EXTERNAL_UNTRUSTED)]
+
+
+@gate("policy.names")
+@pytest.mark.parametrize(
+    "written", ["demo.ech\N{CYRILLIC SMALL LETTER O}", "demo echo", ""], ids=["like", "space", "none"]
+)
+def test_a_limit_on_what_no_tool_can_be_called_stops_the_start(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    """It would limit nothing, silently."""
+    monkeypatch.setenv("TOOLSYS_TOOL_LIMITS", json.dumps([{"tools": "Demo.*", "profiles": ["open"]}]))
+    assert [limit.tools for limit in Toolsys().tool_limits] == ["demo.*"]
+    monkeypatch.setenv("TOOLSYS_TOOL_LIMITS", json.dumps([{"tools": written, "profiles": ["open"]}]))
+    with pytest.raises(ValidationError, match="tool names are of"):
+        Toolsys()
 
 
 @gate("registry.filters")

@@ -73,7 +73,8 @@ class StandingGrant(TenantOwned):
 
     Drawn from a held call by one person and confirmed by as many others as that call has seats; revoked by anybody who
     may confirm. What it says never changes (by grant in the database); `words_digest` binds all of it under a key that
-    the database does not have. `confirmations` are {user, seat}, as votes are.
+    the database does not have, and whoever alters it raises the epoch, so that it is seen. `uses` never falls (by
+    trigger). `confirmations` are {user, seat}, as votes are.
     Personal data: who proposed, confirmed and revoked it.
     """
 

@@ -40,3 +40,9 @@ BEGIN
           SELECT 1 FROM grant_uses u WHERE u.tenant_id = p_tenant AND u.invocation_id = p_invocation
             AND u.grant_id = g.id) END;
 END $$;
+
+-- A grant's words are bound under a key; its count cannot be, since it rises with every use. So it never falls.
+CREATE OR REPLACE FUNCTION toolsys_refuse_fewer_uses() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the uses of a grant only rise' USING ERRCODE = 'insufficient_privilege';
+END $$;

@@ -32,6 +32,19 @@ def held(api: Api) -> Any:
     return response
 
 
+@gate("policy.names")
+@pytest.mark.parametrize(
+    "written", ["demo.ech\N{CYRILLIC SMALL LETTER O}", "Demo.echo", "demo echo", "demo.echo\u200b", "demo.echo\n", ""],
+    ids=["looks like it", "capital", "space", "invisible", "line", "empty"],
+)  # fmt: skip
+def test_a_manifest_of_what_no_tool_can_be_called_is_refused(api: Api, written: str) -> None:
+    runs = f"/v1/sessions/{api.tenancy.session.id}/runs"
+    answer = api.send("POST", runs, {"manifest": ["math.*", written]})
+    assert (answer.status_code, code(answer)) == (422, "request.invalid")
+    assert answer.json()["errors"][0]["pointer"] == "/manifest/1"
+    assert api.send("POST", runs, {"manifest": ["math.*", "demo.echo"]}).status_code == 201
+
+
 @pytest.mark.parametrize("text", ['{"text": "a", "text": "b"}', '{"text":', "[1]", "", '{"text": NaN}', '{"a":' * 5000])
 def test_a_string_of_arguments_with_no_one_meaning_runs_nothing(api: Api, text: str) -> None:
     response = api.propose("demo.echo", text)

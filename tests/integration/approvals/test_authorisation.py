@@ -9,9 +9,11 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connections
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
-from approvals import policy_services, services
+from approvals import policy_services, selectors, services
 from approvals.models import ApprovalVote
 from tests.factories import Tenancy
 from tests.integration.approvals.desk import (
@@ -385,3 +387,27 @@ def test_bulk_over_mixed_rows_decides_each_by_itself(acme: Tenancy, globex: Tena
         bulk(acme, expert, third, hold(globex))
     with pytest.raises(Problem, match=r"request\.invalid"):
         bulk(acme, expert, *[first] * 11)
+
+
+@gate("inbox.queries", "inbox.four_eyes")
+def test_how_many_wait_for_somebody_is_asked_in_two_queries_for_every_page(acme: Tenancy, globex: Tenancy) -> None:
+    """Whatever four eyes keep from them: their rule, their call, their key, a vote; what they took back waits again."""
+    hold(globex)
+    one, developer = person(acme, EXPERT, ADMIN), person(acme, Role.DEVELOPER)
+    hold(acme, "free")
+    ask_for(acme, "expert", "expert", by=one)
+    hold(acme, "of their rule")
+    ask_for(acme, "expert", "expert")
+    voted, taken_back = hold(acme, "voted"), hold(acme, "taken back")
+    for desk in (voted, taken_back):
+        desk.decide(one)
+    taken_back.withdraw(one)
+    own_call, own_key_only = person(acme, EXPERT, name=f"Pat-{uuid4().hex[:8]}"), person(acme, EXPERT)
+    with tenant_transaction(acme.id):
+        type(acme.principal).objects.filter(pk=acme.principal.pk).update(external_id=own_call.get_username().casefold())
+    own_key(acme, own_key_only)
+    expected = [(one, 2, 2), (own_call, 0, 2), (own_key_only, 0, 2), (person(acme, EXPERT), 4, 2), (developer, 0, 1)]
+    for user, waiting, queries in expected:
+        with tenant_transaction(acme.id), CaptureQueriesContext(connections["default"]) as asked:
+            assert selectors.waiting_count(user) == waiting
+        assert len(asked) == queries

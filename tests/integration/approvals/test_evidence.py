@@ -143,6 +143,7 @@ REWORDED: dict[str, str] = {
     "another tool": "tool_name = 'demo.echo'",
     "another version": "tool_digest = repeat('0', 64)",
     "fewer seats": "seats = '[\"expert\"]'",
+    "no such seat": "seats = '[\"king\", 7]'",
     "a less trusted room": "origin_trust = 'internal_tool'",
     "another reason": "note = 'harmless'",
     "another proposer": "proposed_by_id = (SELECT max(id) FROM auth_user)",
@@ -166,6 +167,22 @@ def test_no_standing_grant_is_confirmed_that_was_altered_after_it_was_proposed(a
         confirmed(desk, grant)
     assert not is_in_force(desk, grant)
     assert ("Confirm it" in expert.text(path), "Altered since" in expert.text(path)) == (False, True)
+
+
+@gate("approvals.evidence", "console.grants")
+@pytest.mark.parametrize("change", ["maximum_uses = 9", "conditions = '[{\"no\": 1}]'", "conditions = '7'"], ids=str)
+def test_a_grant_in_force_that_was_altered_is_shown_to_stand_for_nothing(acme: Tenancy, change: str) -> None:
+    desk, expert = hold(acme), visitor((acme, EXPERT))
+    grant = confirmed(desk, proposed_grant(desk))
+    path, listed = f"/admin/toolsys/standinggrant/{grant.pk}/change/", "/admin/toolsys/standinggrant/"
+    for each in (path, listed):
+        assert ("in force" in expert.text(each), "altered" in expert.text(each)) == (True, False)
+    as_owner(acme, f"UPDATE standing_grants SET {change} WHERE id = %s", grant.pk)
+    for each in (path, listed):
+        assert ("in force" in expert.text(each), "altered" in expert.text(each)) == (False, True)
+    assert "It stands for nothing" in expert.text(path)
+    assert expert.post(path, revoke="1").status_code == 302
+    assert "revoked" in expert.text(listed)
 
 
 @gate("approvals.evidence")

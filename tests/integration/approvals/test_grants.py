@@ -120,20 +120,66 @@ def test_a_grant_is_for_the_very_tool_and_for_no_less_trusted_room(acme: Tenancy
     assert call(acme).state is Progress.HELD
 
 
+ALTERED = {
+    "conditions": "conditions = '[]'", "uses": "maximum_uses = 9", "what binds it": "words_digest = ''",
+    "reason": "note = 'else'", "longer": "expires_at = expires_at + interval '1 day'",
+    "seats": "seats = '[\"client\"]'",
+    "everybody": "principal_id = NULL", "room": "origin_trust = 'platform'", "tool": "tool_digest = tool_digest || '0'",
+    "who proposed": "proposed_by_id = (SELECT min(id) FROM auth_user)",
+}  # fmt: skip
+
+
 @gate("grants.bounds")
-@pytest.mark.parametrize(
-    "change", ["conditions = '[]'", "maximum_uses = 9", "words_digest = ''", "note = 'else'"],
-    ids=["conditions", "uses", "what binds it", "reason"],
-)  # fmt: skip
-def test_a_grant_that_was_altered_after_it_was_confirmed_stands_for_nothing(acme: Tenancy, change: str) -> None:
-    """A process knows the words that it has read; whoever reads them again finds that nobody confirmed these."""
-    grant, author = granted(acme, maximum_uses=5), person(acme, ADMIN)
-    for is_bound, state in ((True, Progress.HANDED_OFF), (False, Progress.HELD)):
-        reworded(acme, grant, change if not is_bound else "note = note", is_bound=is_bound)
-        policy_services.save_rule(
-            tenant_id=acme.id, user=author, name="other", verdict="block", match={"risks": ["low"]}
+@pytest.mark.parametrize("what", ALTERED)
+def test_a_grant_that_was_altered_after_it_was_confirmed_stands_for_nothing(acme: Tenancy, what: str) -> None:
+    """Also for a process that has read it as it was: whoever alters its words raises the epoch, and it is read anew."""
+    grant = granted(acme, maximum_uses=5)
+    assert call(acme).state is Progress.HANDED_OFF
+    reworded(acme, grant, ALTERED[what], is_bound=False)
+    assert call(acme).state is Progress.HELD
+
+
+@gate("grants.bounds", "grants.end")
+@pytest.mark.parametrize("moment", ["before_claim", "before_watermark"])
+def test_a_grant_that_is_altered_before_the_watermark_lets_nothing_out(
+    acme: Tenancy, worker: Runtime, moment: str
+) -> None:
+    grant = granted(acme)
+    waiting = call(acme)
+    with EffectServer() as effects:
+        altered = at(
+            effects.installed_in(worker), moment,
+            lambda: reworded(acme, grant, ALTERED["longer"], is_bound=False),
+        )  # fmt: skip
+        (ended,) = acme.work(altered, waiting)
+        assert (ended.reason_code, effects.lines()) == ("policy.approval.grant_ended", [])
+
+
+@gate("grants.bounds")
+def test_every_word_of_a_grant_raises_the_epoch() -> None:
+    """A column that comes later is either no word, and named here, or seen."""
+    with connections["owner"].cursor() as cursor:
+        cursor.execute(
+            "SELECT a.attname FROM pg_trigger t"
+            " JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attnum = ANY (t.tgattr)"
+            " WHERE t.tgrelid = 'standing_grants'::regclass AND t.tgname = 'raises_authz_epoch'"
         )
-        assert call(acme).state is state
+        watched = {row[0] for row in cursor.fetchall()}
+    columns = {field.column for field in StandingGrant._meta.local_fields}
+    assert columns - watched == {"uses", "created_at", "revoked_by_id"}
+
+
+@gate("grants.bounds")
+def test_no_use_of_a_grant_is_given_back(acme: Tenancy) -> None:
+    """Its count is no part of what is bound, since it rises: it never falls."""
+    grant = granted(acme)
+    call(acme)
+    with pytest.raises(DatabaseError, match="uses of a grant only rise"):
+        as_owner(acme, "UPDATE standing_grants SET uses = 0 WHERE id = %s", grant.id)
+    with pytest.raises(DatabaseError, match="uses of a grant only rise"), tenant_transaction(acme.id):
+        StandingGrant.objects.filter(pk=grant.pk).update(uses=0)
+    with pytest.raises(DatabaseError, match="append-only"):
+        as_owner(acme, "DELETE FROM grant_uses WHERE grant_id = %s", grant.id)
 
 
 @gate("grants.four_eyes")

@@ -9,8 +9,11 @@ from django.utils.formats import date_format
 
 from tests.factories import Tenancy
 from tests.integration.console.people import AGENTS, KEYS, PRINCIPALS, Person, page_of, person
+from tests.spec.requirements import gate
+from toolsys import provisioning
 from toolsys.domain.states import Role
 from toolsys.models import Agent, ApiKey, Principal, Tenant
+from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
 KEY = re.compile(r"tsk_[0-9a-z]{8}_[A-Za-z0-9_-]{43}")
@@ -43,6 +46,32 @@ def test_an_agent_is_added_and_changed_under_its_name(acme: Tenancy, admin: Pers
         assert not Agent.objects.filter(name="renamed").exists()
     assert (clerk.name, clerk.is_enabled) == ("clerk", False)
     assert epoch(acme) > before
+
+
+@gate("policy.names")
+def test_a_name_that_only_looks_like_a_tool_s_enables_nothing_silently(acme: Tenancy, admin: Person) -> None:
+    for written in (
+        "demo.ech\N{CYRILLIC SMALL LETTER O}",
+        "demo echo",
+        "demo/echo",
+        "demo.echo\u200b",
+        "demo.e\u0301*",
+    ):
+        answer = admin.post(f"{AGENTS}add/", name="clerk", enabled_tools=f"math.*\n{written}", profile="default")
+        assert (answer.status_code, "tool names are of a-z" in answer.content.decode()) == (200, True)
+        with pytest.raises(Problem, match=r"request\.invalid") as problem:
+            provisioning.save_agent(acme.id, "clerk", ["math.*", written])
+        assert [error.pointer for error in problem.value.errors] == ["/enabled_tools/1"]
+    with tenant_transaction(acme.id):
+        assert not Agent.objects.filter(name="clerk").exists()
+
+
+@gate("policy.names")
+def test_capitals_of_a_glob_enable_what_they_mean(acme: Tenancy, admin: Person) -> None:
+    assert admin.post(f"{AGENTS}add/", name="clerk", enabled_tools="Demo.ECHO\nMath.*\nmath.*", profile="default")
+    with tenant_transaction(acme.id):
+        assert Agent.objects.get(name="clerk").enabled_tools == ["demo.echo", "math.*"]
+    assert provisioning.save_agent(acme.id, "clerk", [" Demo.*", "demo.*"]).enabled_tools == ["demo.*"]
 
 
 def test_a_name_that_is_taken_overwrites_nothing(acme: Tenancy, admin: Person) -> None:

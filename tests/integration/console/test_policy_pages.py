@@ -79,7 +79,7 @@ def test_what_is_wrong_with_a_rule_is_said_at_its_field(acme: Tenancy, admin: Pe
     for changes, said in (
         ({"arguments": "/a gt"}, "is not: /pointer operator value"),
         ({"arguments": "/a in 5"}, "a list is for `in`"),
-        ({"arguments": "a eq 5"}, "String should match pattern"),
+        ({"arguments": "a eq 5"}, "begins with /, such as /amount"),
         ({"hours": "09:00-17:00 Nowhere/None"}, "no such time zone"),
         ({"hours": "09:00-17:00 08:00-10:00"}, "Days, one span"),
         ({"name": "No Large"}, "Enter a valid value"),

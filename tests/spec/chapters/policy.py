@@ -16,6 +16,9 @@ ROWS: Final = (
     Requirement("policy.rules", "DESIGN §5", "Block wins, equal rules have no order, loosening needs the profile."),
     Requirement("policy.conditions", "DESIGN §5", "Argument values match by pointer and operator, or cannot be told."),
     Requirement("policy.matchers", "DESIGN §5", "A rule matches what it lists; an unreadable one blocks."),
+    Requirement(
+        "policy.names", "issue 5 Policy", "A glob that no tool's name can match is refused where it is written."
+    ),
     Requirement("policy.permissions", "GW Manifest", "Tools that a tenant or agent may not use are not in a run."),
     Requirement("policy.switches", "DESIGN §4", "Nothing passes the watermark after a switch has returned."),
     Requirement("policy.epoch", "DESIGN §4", "Whatever changes a verdict raises the authorization epoch."),

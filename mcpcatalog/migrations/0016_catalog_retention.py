@@ -33,7 +33,7 @@ NO_FUNCTIONS = (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("mcpcatalog", "0015_standing_goes_first"), ("toolsys", "0032_skill_retention")]
+    dependencies = [("mcpcatalog", "0015_standing_goes_first"), ("toolsys", "0033_skill_retention")]
 
     operations = [
         migrations.AddIndex(

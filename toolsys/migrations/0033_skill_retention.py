@@ -20,7 +20,7 @@ PINNED = "CREATE INDEX tool_set_by_version ON tool_sets USING gin (jsonb_path_qu
 
 
 class Migration(migrations.Migration):
-    dependencies = [("toolsys", "0031_unread_mark")]
+    dependencies = [("toolsys", "0032_altered_grants")]
 
     operations = [
         migrations.AddIndex(

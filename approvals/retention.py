@@ -3,12 +3,7 @@
 Only what was delivered or given up goes; what waits for an endpoint that is off waits on. Source: DESIGN §5.
 """
 
-from typing import Final
-
-from toolsys import database
-
-BATCH: Final = 500
-BATCHES_A_PASS: Final = 20
+from toolsys import forgetting
 
 
 def forget_deliveries(retention_days: float) -> int:
@@ -16,10 +11,4 @@ def forget_deliveries(retention_days: float) -> int:
 
     Transaction: one for each batch; who dies in between has deleted whole batches.
     """
-    total = 0
-    for _ in range(BATCHES_A_PASS):
-        found = int(database.call("SELECT approvals_forget_deliveries(%s, %s)", (retention_days * 86_400, BATCH))[0][0])
-        total += found
-        if found < BATCH:
-            break
-    return total
+    return forgetting.in_batches("approvals_forget_deliveries", retention_days)

@@ -176,6 +176,8 @@ class Toolsys(BaseSettings):
 
     # How long after its call the MCP face knows which step it was, and after its last call a conversation.
     mcp_retention_days: int = Field(90, ge=1, le=36_500)
+    # How long a change of an MCP server's catalog is kept, a catalog that no session pinned, and a withdrawn skill.
+    mcp_catalog_retention_days: int = Field(90, ge=1, le=36_500)
     # Conversations of one tenant that had a call within a day, or began within it.
     mcp_open_conversations: int = Field(10_000, ge=1)
 

@@ -46,6 +46,13 @@ class SecretInput(forms.PasswordInput):
         super().__init__(render_value=False, attrs={"autocomplete": "new-password", "spellcheck": "false"})
 
 
+class UnshownText(forms.Textarea):
+    """A text that may hold secrets: it is taken, and never sent back."""
+
+    def format_value(self, value: Any) -> str | None:
+        return None
+
+
 class RulesForm(forms.Form):
     """A form whose fields are columns, and that shows what the rules found."""
 
@@ -230,7 +237,7 @@ class ImportForm(forms.Form):
     file = forms.FileField(label="File", required=False, help_text="mcp.json or server.json, at most 256 KiB.")
     text = forms.CharField(
         label="Or its text", required=False, strip=False,
-        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "mono"}),
+        widget=UnshownText(attrs={"rows": 8, "spellcheck": "false", "class": "mono", "autocomplete": "off"}),
     )  # fmt: skip
     allows_hosts = forms.BooleanField(
         label="Let our servers reach the hosts in it", required=False,

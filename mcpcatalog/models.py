@@ -164,7 +164,8 @@ class ServerCheck(TenantOwned):
 
 class CatalogTool(TenantOwned):
     """One tool of one generation of a server's catalog, as received. A history: which schema a call was validated
-    against stays answerable. Written by discovery; only `withdrawn_at` ever changes (a grant sees to it).
+    against stays answerable. Written by discovery; only `withdrawn_at` ever changes (a grant sees to it). A generation
+    that no session pinned goes when it is old (`mcpcatalog.retention`).
     """
 
     server_id = models.TextField()
@@ -200,7 +201,7 @@ class CatalogTool(TenantOwned):
 class CatalogChange(TenantOwned):
     """One change of a server's catalog, for whoever reviews it: what was added, removed, reworded or tightened.
 
-    Written by discovery; append-only. It changes no session and no policy.
+    Written by discovery; append-only until it is old (`mcpcatalog.retention`). It changes no session and no policy.
     """
 
     server_id = models.TextField()
@@ -211,7 +212,11 @@ class CatalogChange(TenantOwned):
     class Meta:
         db_table = "mcp_catalog_changes"
         verbose_name = "catalog change"
-        indexes = [models.Index(fields=["tenant", "server_id", "-id"], name="mcp_change_by_server")]
+        indexes = [
+            models.Index(fields=["tenant", "server_id", "-id"], name="mcp_change_by_server"),
+            # What is old goes first.
+            models.Index(fields=["created_at"], name="mcp_change_by_age"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.server_id} {self.new_hash[:12]}"

@@ -59,7 +59,7 @@ class Pool(Connections, Protocol):
 
     def sessions(self) -> list[tuple[str, str]]: ...
 
-    async def close_session(self, session: str, server_id: str = "") -> None: ...
+    async def close_session(self, session: str, server_id: str = "", *, is_resting: bool = False) -> None: ...
 
     async def close_all(self) -> None: ...
 
@@ -101,6 +101,10 @@ class Workbench:
         self.run(self.connections.close_session(str(session_id)), CLOSE_SECONDS)
         if self.routes is not None:
             self.routes.release(tenant_id, session_id)
+
+    def rest_session(self, session_id: UUID) -> None:
+        """Let go of what a session that waits can have again: not of what a server would forget. Any thread."""
+        self.run(self.connections.close_session(str(session_id), is_resting=True), CLOSE_SECONDS)
 
     def look(self, config: ServerConfig, version: int | None, tell: Callable[[Seen], object]) -> Seen:
         """Watch one connection of its own to a server, logging in with this version of its credential.

@@ -88,6 +88,7 @@ def record_discovery(
         skills, refused = prompts.skills_of(config, catalog.prompts or ())
         if catalog.prompts is not None:
             platform.register_skills(tenant_id=config.tenant_id, server_id=config.server_id, declared=skills, at=at)
+            history.require_room_for_skills(config, at)
             generation = replace(generation, rejected=(*generation.rejected, *refused))
         observed = _observed(config, catalog, generation, at)
         if server.negotiated_revision != catalog.revision:

@@ -77,13 +77,19 @@ class Upkeep:
                 return
 
     def sweep(self) -> None:
-        """Let go of what is held for sessions that nobody uses any more, whoever ended them."""
+        """Let go of what is held for sessions that nobody uses any more, whoever ended them, and of what remembers
+        nothing where a session's runs all wait for people (decision record 22).
+        """
         held: dict[str, set[UUID]] = defaultdict(set)
         for tenant_id, session_id in self._workbench.sessions():
             held[tenant_id].add(session_id)
         for tenant_id, session_ids in held.items():
-            for session_id in session_ids - sessions_in_use(tenant_id, session_ids):
-                self._workbench.release_session(tenant_id, session_id)
+            in_use = sessions_in_use(tenant_id, session_ids)
+            for session_id in session_ids:
+                if session_id not in in_use:
+                    self._workbench.release_session(tenant_id, session_id)
+                elif in_use[session_id]:
+                    self._workbench.rest_session(session_id)
 
     def _keep(self) -> None:
         with wakeups.HUB.waiting(wakeups.RUN_ENDED) as waiter:

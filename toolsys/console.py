@@ -31,6 +31,7 @@ _ICONS: Final = {
     "cancelled": "⊘", "voided": "⊘", "expired": "⊘", "unavailable": "✗", "uncertain": "?", "running": "▶",
     "waiting_for_approval": "‖", "pending": "‖", "delivered": "✓", "enabled": "✓", "disabled": "⊘",
     "new": "+", "written": "✓", "refused": "⊘", "exists": "=", "differs": "≠",
+    "open": "▶", "closed": "■",
 }  # fmt: skip
 
 

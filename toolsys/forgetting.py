@@ -1,4 +1,4 @@
-"""Forgets old calls and conversations of the MCP face: a chore of the scheduler, in bounded batches.
+"""Forgets what is old, in bounded batches, as chores of the scheduler do; here, of the MCP face.
 
 The ledger keeps the calls themselves; what goes is that a client's call was this step. Source: decision record 15.
 """
@@ -16,10 +16,12 @@ def forget_conversations(retention_days: float) -> int:
 
     Return how many rows went. Transaction: one for each batch; who dies in between has deleted whole batches.
     """
-    return _pass("toolsys_forget_calls", retention_days) + _pass("toolsys_forget_conversations", retention_days)
+    functions = ("toolsys_forget_calls", "toolsys_forget_conversations")
+    return sum(in_batches(function, retention_days) for function in functions)
 
 
-def _pass(function: str, retention_days: float) -> int:
+def in_batches(function: str, retention_days: float) -> int:
+    """Call a function of (seconds, limit) until it finds no full batch, but not for ever; return how many rows went."""
     total = 0
     for _ in range(BATCHES_A_PASS):
         found = int(database.call(f"SELECT {function}(%s, %s)", (retention_days * 86_400, BATCH))[0][0])

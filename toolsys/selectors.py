@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, Subquery
 
 from toolsys import database, inert, timeline
 from toolsys.domain import offering, reasons
@@ -182,6 +182,11 @@ def skills(
         for row in rows[:limit]
     ]  # fmt: skip
     return views, views[-1].id if len(rows) > limit else None
+
+
+def skills_recorded(tenant_id: str, server_id: str, since: datetime) -> int:
+    """Return how many versions of an MCP server's skills were recorded since. Transaction: needs the tenant's."""
+    return Skill.objects.filter(tenant_id=tenant_id, server_id=server_id, created_at__gt=since).count()
 
 
 def offered_skill(tenant_id: str, session_id: UUID, name: str, limits: Iterable[Limit] = ()) -> OfferedSkill | None:
@@ -374,11 +379,17 @@ def _timeline(row: Invocation, approval: ApprovalRequest | None) -> Timeline:
     return timeline.build(row.step_trace, commits, held_until)
 
 
-def sessions_in_use(tenant_id: str, session_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of these sessions that are open and have a run that still takes steps. Transaction: opens one."""
+def sessions_in_use(tenant_id: str, session_ids: Collection[UUID]) -> dict[UUID, bool]:
+    """Return those of these sessions that are open and have a run that still takes steps; True: each such run waits.
+
+    Transaction: opens one.
+    """
     with tenant_transaction(tenant_id):
         found = Run.objects.filter(
             session_id__in=session_ids, session__closed_at=None, deadline_at__gt=database.now(),
             status__in=[status for status in RunStatus if status.accepts_steps],
         )  # fmt: skip
-        return set(found.values_list("session_id", flat=True))
+        calls = Invocation.objects.filter(tenant_id=tenant_id, run_id=OuterRef("id"), status=InvocationStatus.RUNNING)
+        at_work = Count("id", filter=Q(status=RunStatus.RUNNING) | Q(Exists(calls)))
+        counted = found.order_by().values_list("session_id").annotate(at_work=at_work)
+        return {session_id: not count for session_id, count in counted}

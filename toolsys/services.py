@@ -355,12 +355,12 @@ def register_skills(*, tenant_id: str, server_id: str, declared: Sequence[SkillD
     for each in declared:
         offered |= Q(name=each.name, version=each.version)
     with tenant_transaction(tenant_id):
-        Skill.objects.bulk_create(rows, ignore_conflicts=True)
         known = Skill.objects.filter(tenant_id=tenant_id, source=SkillSource.MCP, server_id=server_id)
+        if declared:  # first, so that what is old is not forgotten while it is offered again
+            known.filter(offered).exclude(withdrawn_at=None).update(withdrawn_at=None)
+        Skill.objects.bulk_create(rows, ignore_conflicts=True)
         gone = known.filter(withdrawn_at=None)
         (gone.exclude(offered) if declared else gone).update(withdrawn_at=at)
-        if declared:
-            known.filter(offered).exclude(withdrawn_at=None).update(withdrawn_at=None)
 
 
 def cancel_call(*, tenant_id: str, invocation_id: UUID) -> None:

@@ -1,7 +1,5 @@
 """What a session may still expect of a server, after a login was refused."""
 
-from pathlib import Path
-
 import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
@@ -9,7 +7,16 @@ from django.db import migrations, models
 import toolsys.ids
 from toolsys.rowsecurity import TenantTables
 
-STANDING = (Path(__file__).parent.parent / "sql" / "20_standing.sql").read_text()
+STANDING = """
+CREATE OR REPLACE FUNCTION mcpcatalog_raise_epoch_of_session() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE tenants SET authz_epoch = authz_epoch + 1 WHERE id = coalesce(NEW.tenant_id, OLD.tenant_id);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER raises_authz_epoch AFTER INSERT OR UPDATE OR DELETE ON mcp_session_servers
+    FOR EACH ROW EXECUTE FUNCTION mcpcatalog_raise_epoch_of_session();
+"""
 
 
 class Migration(migrations.Migration):

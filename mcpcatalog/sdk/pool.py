@@ -80,7 +80,7 @@ class ConnectionPool:
         self._limits = limits or PoolLimits()
         self._preparations = asyncio.Semaphore(self._limits.preparations)
         self._process_starts = asyncio.Semaphore(self._limits.process_starts)
-        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._shares: WeakValueDictionary[tuple[str, Transport], asyncio.Semaphore] = WeakValueDictionary()
         self._open: dict[Key, Connection] = {}
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
         self._dialling: list[Transport] = []
@@ -138,9 +138,9 @@ class ConnectionPool:
         async with AsyncExitStack() as slots:
             slots.callback(self._dialling.remove, config.transport)
             self._dialling.append(config.transport)
-            # Processes are few enough by their own slots; one tenant's stalled remote servers leave slots to others.
-            is_process = config.transport is Transport.STDIO
-            await slots.enter_async_context(self._process_starts if is_process else self._share_of(config.tenant_id))
+            await slots.enter_async_context(self._share_of(config.tenant_id, config.transport))
+            if config.transport is Transport.STDIO:
+                await slots.enter_async_context(self._process_starts)
             await slots.enter_async_context(self._preparations)
             hint = self._revisions.get(key[:3]) or config.negotiated_revision
             login = self._login(config, resolve)
@@ -163,11 +163,17 @@ class ConnectionPool:
         metrics.CONNECTIONS.labels(config.transport).inc()
         return connection
 
-    def _share_of(self, tenant_id: str) -> asyncio.Semaphore:
-        """Return one tenant's part of the preparation slots; it lives while somebody holds it or waits for it."""
-        found = self._shares.get(tenant_id)
+    def _share_of(self, tenant_id: str, transport: Transport) -> asyncio.Semaphore:
+        """Return how much one tenant may prepare or wait for; it lives while somebody holds it or waits for it.
+
+        Its stalled remote servers leave slots to others. Of processes it may start as many as there are slots for,
+        since it may be alone; what it wants beyond that waits here and not in the others' way: so they take turns.
+        """
+        found = self._shares.get((tenant_id, transport))
         if found is None:
-            found = self._shares[tenant_id] = asyncio.Semaphore(self._limits.preparations_per_tenant)
+            limits = self._limits
+            size = limits.process_starts if transport is Transport.STDIO else limits.preparations_per_tenant
+            found = self._shares[tenant_id, transport] = asyncio.Semaphore(size)
         return found
 
     def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:
@@ -276,10 +282,14 @@ class ConnectionPool:
         """Return tenant and session of each connection that belongs to one. From any thread."""
         return [(key.tenant_id, key.session) for key in list(self._open) if key.session]
 
-    async def close_session(self, session: str, server_id: str = "") -> None:
-        """Release what a session holds (to one server), as at the end of its run; its next call connects again."""
+    async def close_session(self, session: str, server_id: str = "", *, is_resting: bool = False) -> None:
+        """Release what a session holds (to one server), as at the end of its run; its next call connects again.
+
+        `is_resting`: only what remembers nothing between calls and carries none now.
+        """
         for key, connection in list(self._open.items()):
-            if session and key.session == session and server_id in {"", key.server_id}:
+            is_kept = is_resting and (_remembers(connection) or not connection.is_idle)
+            if session and key.session == session and server_id in {"", key.server_id} and not is_kept:
                 self._let_go(key, connection)
 
     async def close_all(self, *, drain_seconds: float = 5.0) -> None:
@@ -309,3 +319,8 @@ class ConnectionPool:
         self._is_closed = True
         for connection in self._open.values():
             connection.force_close()
+
+
+def _remembers(connection: Connection) -> bool:
+    """Say whether the server may know of it what the next one would lack; its own revision counts."""
+    return replace(connection.config, negotiated_revision=connection.revision).keeps_state

@@ -61,6 +61,7 @@ def test_an_import_from_a_refused_file_to_what_was_written(acme: Tenancy, visit:
         admin.page.fill("#id_text", text)
         sent(admin, plan)
         assert says in admin.text()
+        assert not admin.page.input_value("#id_text"), "it may hold secrets, and is not sent back"
         sound(admin, f"import refused {says}")
     admin.page.fill("#id_text", json.dumps({"mcpServers": FILE}))
     admin.page.check("#id_allows_hosts")
@@ -205,10 +206,10 @@ def test_checks_and_reviews_in_every_state(acme: Tenancy, visit: Arrive, worker:
     sound(admin, "reviews asked for")
 
 
-def test_a_refusal_is_seen_by_the_eyes_that_look_here(acme: Tenancy, visit: Arrive) -> None:
-    """The harness of this file tells a page that shows a secret from one that does not."""
-    admin = visit(member((acme, Role.TENANT_ADMIN)), DESKTOP, f"{SERVERS}import/")
-    admin.page.fill("#id_text", f'{{"mcpServers": "{SECRET}"')
-    sent(admin, "Show what would be imported")
+def test_a_secret_is_seen_by_the_eyes_that_look_here(acme: Tenancy, visit: Arrive) -> None:
+    """The harness of this file tells a page that shows a secret from one that does not: a URL is shown to be mended."""
+    admin = visit(member((acme, Role.TENANT_ADMIN)), DESKTOP, f"{SERVERS}add/")
+    admin.page.fill("#id_endpoint", f"https://mcp.example/mcp?token={SECRET}")
+    sent(admin, "Add it")
     with pytest.raises(AssertionError):
-        sound(admin, "import refused with its text")
+        sound(admin, "a URL with a key in it")

@@ -18,6 +18,7 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from approvals import policy_services
+from mcpcatalog.models import SessionServer
 from tests.contract.store.cases import WRITE, begun, call_of, case_of, claim_again, claimed, concluded, held, intended
 from tests.contract.store.sql_world import SqlWorld
 from tests.contract.store.worlds import LIMITS
@@ -216,12 +217,20 @@ CHANGES: dict[str, Callable[[SqlWorld], object]] = {
     ),
     "platform": lambda world: world.switch_platform(on=False),
     "person": lambda world: deactivate(approver_of(world)),
+    "refused login": lambda world: in_tenant(world, lambda: give_up_a_server(world)),
 }
 
 
 def in_tenant(world: SqlWorld, change: Callable[[], object]) -> None:
     with tenant_transaction(world.tenant_id):
         change()
+
+
+def give_up_a_server(world: SqlWorld) -> None:
+    SessionServer.objects.create(
+        tenant_id=world.tenant_id, session_id=Run.objects.get(pk=world.run_id).session_id, server_id="crm",
+        unavailable_at=timezone.now(), reason_code="tool.server_unauthorized",
+    )  # fmt: skip
 
 
 def approver_of(world: SqlWorld) -> Any:

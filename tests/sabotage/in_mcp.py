@@ -59,7 +59,6 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "connection after the watermark", "who cannot be reached was sent nothing, whatever the class",
         "mcpcatalog/tool.py", "            await self._checked(context)\n        except (AuthExpired,",
         "            pass\n        except (AuthExpired,",
-        GATES + "test_an_unreachable_server_is_unavailable_for_every_class",
         GATES + "test_a_process_that_no_longer_starts_is_unavailable_for_every_class",
         CALLS + "test_b45_where_every_connection_is_in_use_a_call_waits_and_then_was_never_sent",
     ),
@@ -234,8 +233,31 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "one tenant takes every slot", "stalled servers of one tenant leave slots to the others",
-        SDK + "pool.py", "asyncio.Semaphore(self._limits.preparations_per_tenant)", "asyncio.Semaphore(1_000)",
+        SDK + "pool.py", "asyncio.Semaphore(size)", "asyncio.Semaphore(1_000)",
         "tests/integration/mcp/test_pool.py::test_stalled_servers_of_one_tenant_leave_slots_to_the_others",
+        "tests/integration/mcp/test_pool.py::"
+        "test_slow_programs_of_one_tenant_are_started_in_turn_with_those_of_others",
+    ),
+    defect(
+        "pinned catalog forgotten", "what a session pinned is kept", "mcpcatalog/sql/60_retention.sql",
+        "@> to_jsonb(c.old_hash));", "@> to_jsonb(''::text));",
+        "tests/integration/mcp/test_retention.py::test_an_old_catalog_goes_unless_a_session_pinned_it",
+    ),
+    defect(
+        "discovery under way not heeded", "a server whose discovery is under way is passed over",
+        "mcpcatalog/sql/60_retention.sql", " FOR NO KEY UPDATE SKIP LOCKED;", ";",
+        "tests/integration/mcp/test_retention.py::test_a_server_whose_discovery_is_under_way_is_passed_over",
+    ),
+    defect(
+        "state given up while people think", "a session that waits keeps what its server would forget", SDK + "pool.py",
+        "is_resting and (_remembers(connection) or not connection.is_idle)", "False",
+        "tests/integration/mcp/test_upkeep.py::"
+        "test_a_session_that_waits_for_people_keeps_only_what_its_server_would_forget",
+    ),
+    defect(
+        "refused import shown again", "a refused import sends nothing of the text back", "mcpcatalog/forms.py",
+        "        return None\n\n\nclass RulesForm", "        return str(value)\n\n\nclass RulesForm",
+        "tests/integration/console/test_servers.py::test_a_refused_import_sends_nothing_of_the_text_back",
     ),
     defect(
         "slow start is another era", "a server that is slow to start is not mistaken for another era's",

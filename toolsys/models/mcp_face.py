@@ -40,6 +40,9 @@ class McpClientSession(TenantOwned):
             ),
         ]
 
+    def __str__(self) -> str:
+        return str(self.pk)
+
 
 class McpProposal(TenantOwned):
     """Which step of which run a client's call became, so that the same call again is the same step.

@@ -7,7 +7,7 @@ from toolsys.models.base import TenantOwned
 
 
 class Skill(TenantOwned):
-    """One version of one skill. A history: only `withdrawn_at` ever changes (a grant sees to it).
+    """One version of one skill. A history: only `withdrawn_at` ever changes (a grant sees to it), and it goes by age.
 
     Written by `toolsys.services` only. Of an MCP prompt this is the metadata; its content stays with its server. The
     description of a skill that is not the platform's is text from outside. Holds no personal data of ours.
@@ -37,6 +37,10 @@ class Skill(TenantOwned):
         indexes = [
             # What is listed, page by page, and what a discovery compares with.
             models.Index(fields=["tenant", "id"], name="skill_is_live", condition=models.Q(withdrawn_at=None)),
+            # What is old goes first.
+            models.Index(fields=["withdrawn_at"], name="skill_by_age", condition=models.Q(withdrawn_at__isnull=False)),
+            # How many versions a server made of late.
+            models.Index(fields=["tenant", "server_id", "created_at"], name="skill_of_a_server"),
         ]
 
     def __str__(self) -> str:

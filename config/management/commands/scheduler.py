@@ -14,12 +14,13 @@ from django.core.management.base import BaseCommand
 from approvals import retention
 from config import metrics, wiring
 from config.checks import require_safe_database
+from mcpcatalog.retention import forget_catalogs
 from toolsys import forgetting, sweeper
 from toolsys.sweeper import Chore
 
 # What is being sent may end; the lease of what does not passes, and the message goes out again.
 STOP_SECONDS = 5.0
-# How often messages and conversations that have grown old are looked for.
+# How often messages, conversations and catalogs that have grown old are looked for.
 OLD_SECONDS = 600.0
 
 
@@ -36,8 +37,9 @@ class Command(BaseCommand):
         orphans = Chore(numbers.orphan_sweep_seconds, wiring.orphan_collector().collect)
         old = Chore(OLD_SECONDS, partial(retention.forget_deliveries, numbers.outbox_retention_days))
         silent = Chore(OLD_SECONDS, partial(forgetting.forget_conversations, numbers.mcp_retention_days))
+        listed = Chore(OLD_SECONDS, partial(forget_catalogs, numbers.mcp_catalog_retention_days))
         outbox = (numbers.outbox_seconds, stopping)
         courier = threading.Thread(target=wiring.courier().serve, args=outbox, name="courier", daemon=True)
         courier.start()
-        sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [orphans, old, silent])
+        sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [orphans, old, silent, listed])
         courier.join(STOP_SECONDS)

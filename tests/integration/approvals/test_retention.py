@@ -16,7 +16,7 @@ from approvals.outbox_models import DeliveryStatus
 from tests.factories import Tenancy
 from tests.integration.approvals.test_outbox import subscribed
 from tests.spec.requirements import gate
-from toolsys import database
+from toolsys import database, forgetting
 from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
@@ -63,8 +63,8 @@ def test_what_is_over_and_old_goes_with_its_attempts_and_nothing_else_does(acme:
 
 @gate("outbox.retention")
 def test_a_pass_is_bounded_and_takes_the_oldest_first(acme: Tenancy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "BATCH", 2)
-    monkeypatch.setattr(retention, "BATCHES_A_PASS", 2)
+    monkeypatch.setattr(forgetting, "BATCH", 2)
+    monkeypatch.setattr(forgetting, "BATCHES_A_PASS", 2)
     endpoint = subscribed(acme, TARGET)[0]
     made = {days: message(acme, endpoint, days) for days in (95, 99, 93, 97, 96)}
     assert retention.forget_deliveries(DAYS) == 4

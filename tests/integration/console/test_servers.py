@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from config import wiring
 from mcpcatalog import mapping, selectors, services
@@ -353,6 +354,27 @@ def test_an_import_is_shown_first_and_confirmed_byte_for_byte(acme: Tenancy, glo
     assert ("Is there already" in again, "0 of 1" in again) == (True, True)
     for bad in ({"text": "{"}, {"text": ""}, {"sealed": "AAAA"}, {"sealed": "\u00e9"}):
         assert admin.post(f"{SERVERS}import/", **bad).status_code == 200
+
+
+REFUSED = {
+    "no json": f'{{"mcpServers": {{"crm": {{"headers": {{"X-Key": "{SECRET}"}}}}',
+    "no servers": f'{{"env": {{"TOKEN": "{SECRET}"}}}}',
+    "a name twice": f'{{"mcpServers": {{"crm": {{"url": "x"}}, "crm": {{"env": {{"TOKEN": "{SECRET}"}}}}}}}}',
+}
+
+
+@gate("mcp.pages", "mcp.import")
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in REFUSED.items()])
+@pytest.mark.parametrize("has_file", [False, True], ids=["text", "text and a file"])
+def test_a_refused_import_sends_nothing_of_the_text_back(
+    acme: Tenancy, admin: Person, text: str, *, has_file: bool
+) -> None:
+    """It may hold keys, and a page may be kept by a proxy, a cache or a browser."""
+    file = {"file": SimpleUploadedFile("mcp.json", text.encode())} if has_file else {}
+    page = admin.post(f"{SERVERS}import/", text=text, **file).content.decode()
+    assert 'role="alert"' in page
+    assert SECRET not in page
+    assert "paste it again" in page
 
 
 def test_a_config_of_a_page_is_what_calls_use(acme: Tenancy, admin: Person) -> None:

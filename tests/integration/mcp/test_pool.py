@@ -81,8 +81,39 @@ def test_stalled_servers_of_one_tenant_leave_slots_to_the_others(bench: Callable
                 each.result(5)
 
 
+@gate("slots.shared")
+def test_slow_programs_of_one_tenant_are_started_in_turn_with_those_of_others(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both slots are a tenant's that is alone; what others want to start waits for one start and not for all."""
+    here, begun, ending = bench(), list[str](), asyncio.Semaphore(0)
+
+    async def slow(connection: Connection) -> None:
+        begun.append(connection.config.tenant_id)
+        await ending.acquire()
+        raise remote.ServerUnreachable("too slow")
+
+    monkeypatch.setattr(Connection, "open", slow)
+
+    async def together() -> None:
+        many = [here.pool.acquire(peer(), f"s{number}", secret) for number in range(6)]
+        waiting = [asyncio.create_task(each) for each in many]
+        await asyncio.sleep(0.05)
+        assert begun == ["acme", "acme"]
+        waiting += [asyncio.create_task(here.pool.acquire(replace(peer(), tenant_id=other), "s", secret))
+                    for other in ("globex", "initech")]  # fmt: skip
+        for _ in range(len(waiting)):
+            await asyncio.sleep(0.05)
+            ending.release()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    here.run(together())
+    assert begun[2:4] == ["globex", "initech"]
+    assert len(begun) == 8
+
+
 async def _all_slots_of(tenant_id: str, here: Bench) -> bool:
-    share = here.pool._shares.get(tenant_id)
+    share = here.pool._shares.get((tenant_id, remote.Transport.HTTP))
     return share is not None and share.locked()
 
 

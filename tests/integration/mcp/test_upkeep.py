@@ -1,5 +1,6 @@
 """What a worker does for its connections besides calls: warming up, letting go, and saying how each one ended."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -21,14 +22,15 @@ from mcpcatalog.routes import Route
 from mcpcatalog.sdk.pool import PoolLimits
 from mcpcatalog.upkeep import Upkeep, Warming
 from tests.factories import Tenancy
-from tests.integration.mcp.conftest import PEER, Doors, House, policy_of
+from tests.integration.mcp.conftest import PEER, Doors, House, Market, policy_of
 from tests.integration.mcp.test_ladder import READ, ended, proposed
 from tests.integration.processes import eventually
 from tests.spec.requirements import gate
 from toolsys import services as platform
 from toolsys import wakeups
+from toolsys.domain.states import RunStatus
 from toolsys.execution import LoopThread
-from toolsys.models import ToolEvent
+from toolsys.models import Run, ToolEvent
 from toolsys.tenancy import tenant_transaction
 
 COMMAND = StdioCommand((sys.executable, PEER))
@@ -202,6 +204,33 @@ def test_a_session_whose_run_has_ended_is_let_go_of_at_once(acme: Tenancy, workb
     ]
     with tenant_transaction(acme.id):
         assert list(ServerRoute.objects.values_list("session_id", flat=True)) == [other.session.id]
+
+
+@gate("connections.rested")
+@pytest.mark.slow
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_session_that_waits_for_people_keeps_only_what_its_server_would_forget(
+    acme: Tenancy, workbench: Workbench, market: Market, era: str
+) -> None:
+    name, _ = market.offer()
+    config = configured(acme, market.at(name, acme.id, era, classification=READ))
+    resolve, session = workbench.credentials(acme.id).resolve, str(acme.session.id)
+    connection = workbench.run(workbench.connections.acquire(config, session, resolve), 10)
+    upkeep = Upkeep(provider(workbench), workbench, Warming(attempts=0))
+    upkeep.sweep()
+    assert workbench.sessions() == {(acme.id, acme.session.id)}, "its run is at work"
+    with tenant_transaction(acme.id):
+        Run.objects.filter(pk=acme.run.id).update(status=RunStatus.WAITING_FOR_APPROVAL)
+    connection._sent.add(marker := workbench.run(_future(), 5))  # type: ignore[attr-defined]
+    upkeep.sweep()
+    assert workbench.sessions() == {(acme.id, acme.session.id)}, "a call is on it"
+    connection._sent.discard(marker)  # type: ignore[attr-defined]
+    upkeep.sweep()
+    assert workbench.sessions() == ({(acme.id, acme.session.id)} if era == "legacy" else set())
+
+
+async def _future() -> Any:
+    return asyncio.get_running_loop().create_future()
 
 
 def _another_session(tenancy: Tenancy) -> Any:

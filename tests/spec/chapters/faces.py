@@ -18,6 +18,7 @@ ROWS: Final = (
     Requirement(
         "mcp.face.retention", "DESIGN §6 mcp", "Old calls and silent conversations go, in batches; open ones stay."
     ),
+    Requirement("mcp.face.documented", "DESIGN §6 mcp", "What the documentation says to type is answered."),
     Requirement("mcp.face.bounded", "house rules", "A tenant's clients open a bounded number of conversations."),
     Requirement("mcp.face.clients", "DESIGN §6 mcp", "The SDK's own client works over both revisions."),
     Requirement("api.auth", "issue 2", "Without a live key nothing is read or written, and nothing is told."),

@@ -45,6 +45,11 @@ ROWS: Final = (
     Requirement(
         "history.bounded", "issue 4", "What a server that keeps changing its catalog can have us keep is bounded."
     ),
+    Requirement(
+        "history.retention",
+        "issue 4",
+        "What was listed and never pinned goes with age; what a session pinned stays.",
+    ),
     Requirement("skills.loaded", "TS Control tools", "skill.load hands a text on as labelled data, and nothing else."),
     Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
     Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),
@@ -74,6 +79,7 @@ ROWS: Final = (
     Requirement("discovery.warm_up", "TS Discovery", "A worker that starts looks at every server before anybody asks."),
     Requirement("discovery.pinned", "TS Events", "A session that takes a remembered discovery says so."),
     Requirement("connections.released", "TS MCP", "A session that ends releases its connections promptly."),
+    Requirement("connections.rested", "TS MCP", "While a session's runs wait for people, only what remembers is held."),
     Requirement("connections.told", "TS Events", "Each connection that ends is an event with a known reason."),
     Requirement("connections.shutdown", "TS Discovery", "A worker that stops forces what does not leave in its time."),
     Requirement("connections.slots", "TS Discovery", "Eight preparations and two process starts at a time."),

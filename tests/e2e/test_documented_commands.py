@@ -14,7 +14,7 @@ from tests.integration.processes import ROOT
 from tests.spec.requirements import gate
 from toolsys import provisioning
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 PAGE = ROOT / "toolsys" / "docs" / "mcp-face.md"
 

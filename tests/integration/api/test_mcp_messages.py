@@ -1,19 +1,14 @@
 """What an MCP client may get wrong: each has a code of the protocol and one of ours, and writes nothing."""
 
 import base64
-import itertools
 import json
-import re
-import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connections
 from django.test import Client
 
-import toolsys
 from tests.factories import Tenancy
 from tests.integration.api.mcp_peer import NEW, OLD, Peer
 from tests.spec.requirements import gate
@@ -190,28 +185,3 @@ def test_what_fails_here_is_told_without_a_word_of_it(
     assert answer.refusal == refusal
     assert "secret" not in json.dumps(answer.body)
     assert ("Retry-After" in answer.headers) is (refusal[0] == 503)
-
-
-def _commands() -> Iterator[tuple[dict[str, str], str]]:
-    """Yield the headers and the body of each command of the page, in order."""
-    page = (Path(toolsys.__file__).parent / "docs" / "mcp-face.md").read_text()
-    blocks = re.findall(r"(?:^    .*\n)+", page, re.MULTILINE)
-    for block in blocks:
-        for text in re.split(r"^    (?=curl )", block, flags=re.MULTILINE)[1:]:
-            words = shlex.split(text.replace("\\\n", " ").partition(" | tee")[0])
-            pairs = list(itertools.pairwise(words))
-            headers = dict(value.split(": ", 1) for name, value in pairs if name == "-H")
-            yield headers, next(value for name, value in pairs if name == "-d")
-
-
-def test_the_commands_of_the_page_do_what_it_says(acme: Tenancy) -> None:
-    peer, session, answers = Peer.of(acme), "", []
-    for headers, body in _commands():
-        sent = {name.lower(): text.replace("$KEY", peer.key).replace("$SESSION", session) for name, text in
-                headers.items()}  # fmt: skip
-        answers.append(Peer(acme, peer.key).post(body, **sent))
-        session = answers[-1].headers.get("Mcp-Session-Id", session)
-    called, begun, listed = (answer.result for answer in answers)
-    assert called["structuredContent"]["status"] == "in_progress"
-    assert begun["protocolVersion"] == OLD
-    assert "demo.echo" in [tool["name"] for tool in listed["tools"]]

@@ -35,8 +35,9 @@ from approvals.models import (
 from mcpcatalog import admin as mcp_admin
 from mcpcatalog.models import McpServer
 from toolsys import admin as toolsys_admin
-from toolsys import guesses, selectors
-from toolsys.console import READERS, has_role
+from toolsys import evidence, guesses, selectors
+from toolsys.console import READERS, has_role, tenant_of
+from toolsys.domain.states import Role
 from toolsys.guesses import Bound
 from toolsys.models import (
     Agent,
@@ -132,7 +133,9 @@ class ConsoleSite(AdminSite):
         found = {page["model"]: page for app in self.get_app_list(request) for page in app["models"]}
         groups = [(name, [found.pop(model) for model in models if model in found]) for name, models in GROUPS]
         groups.append(("Other", list(found.values())))
-        shown = {"groups": [(name, pages) for name, pages in groups if pages]}
+        shown: dict[str, Any] = {"groups": [(name, pages) for name, pages in groups if pages]}
+        if has_role(request, *READERS, Role.OPERATOR):
+            shown["uncertain"] = evidence.waiting_count(tenant_of(request))
         return super().index(request, shown | (extra_context or {}))
 
     def app_index(  # type: ignore[override]  # a redirect, where Django has a page

@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from config.databases import parse_database_url
 from config.datafolder import default_folder, recorded_environment
 from toolsys.domain.destinations import EgressRefused, Origin
-from toolsys.domain.names import normalize_glob
+from toolsys.domain.names import RESERVED_DOMAINS, is_valid_name, normalize_glob
 
 MASTER_KEY_BYTES = 32
 HINTS = {
@@ -133,6 +133,22 @@ class ToolLimit(BaseModel):
     profiles: frozenset[str] | None = None
 
 
+def _effect_probe(named: tuple[str, str]) -> None:
+    """A probe is a tool that is built in, or one of the tool's own server. Raises: ValueError."""
+    for name in named:
+        if not is_valid_name(name):
+            raise ValueError("must be an object of tool names")
+    tool, probe = (name.split(".") for name in named)
+    if tool == probe or (probe[0] in RESERVED_DOMAINS and tool[:2] != probe[:2]):
+        raise ValueError("a probe is built in, or another tool of the same server")
+
+
+def _effect_probes(value: dict[str, str]) -> dict[str, str]:
+    for named in value.items():
+        _effect_probe(named)
+    return value
+
+
 class Toolsys(BaseSettings):
     """The product's own numbers and switches: TOOLSYS_<NAME>. Units are in the names."""
 
@@ -202,6 +218,10 @@ class Toolsys(BaseSettings):
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
     egress_private_cidrs: Networks = ()
     tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
+    # The read-only tool that shows whether another had its effect: what people look at where a call is uncertain.
+    effect_probes: Annotated[dict[str, str], NoDecode, BeforeValidator(_json), AfterValidator(_effect_probes)] = Field(
+        default_factory=dict
+    )
     # host:port, to which plain HTTP may go: an operator's explicit opt-in for local networks.
     egress_plain_http_hosts: Listed = ()
     # Denied whatever is allowed: a host with everything below it, a network.

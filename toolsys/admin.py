@@ -7,7 +7,9 @@ call, one answer.
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -15,9 +17,21 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from toolsys import allowances, explanations, inert, provisioning, selectors, timeline
-from toolsys.console import ReadOnlyAdmin, TenantAdminOnly, chip, listed, moment, parsed_id, tenant_of
-from toolsys.domain.states import Role, RunStatus
+from toolsys import allowances, evidence, explanations, inert, provisioning, selectors, timeline
+from toolsys.composition import composed
+from toolsys.console import (
+    READERS,
+    ReadOnlyAdmin,
+    TenantAdminOnly,
+    chip,
+    has_role,
+    listed,
+    moment,
+    parsed_id,
+    tenant_of,
+)
+from toolsys.domain.states import InvocationStatus, Role, RunStatus
+from toolsys.evidence import EffectProbe
 from toolsys.forms import AgentForm, AllowanceForm, ApiKeyForm, PrincipalForm
 from toolsys.models import Agent, ApiKey, EgressAllowance, Invocation, McpClientSession, Principal, Run
 
@@ -84,11 +98,31 @@ class InvocationAdmin(ReadOnlyAdmin):
             **self.admin_site.each_context(request), "title": inert.visible(page.row.tool_name), "page": page,
             "opts": self.opts, "chip": chip(page.status),
         }  # fmt: skip
+        if page.row.status == InvocationStatus.UNCERTAIN:
+            context |= {"evidence": evidence.evidence_of(page.row), "findings": evidence.findings_on(page.row.pk)}
+            context["probe"] = _probes(request, {page.row.tool_name}).get(page.row.tool_name)
         return TemplateResponse(request, "admin/toolsys/invocation.html", context)
 
     def get_urls(self) -> list[URLPattern]:
-        explained = self.admin_site.admin_view(self.explain_view)
-        return [path("<str:object_id>/explain/", explained, name="toolsys_invocation_explain"), *super().get_urls()]
+        view = self.admin_site.admin_view
+        return [
+            path("uncertain/", view(self.uncertain_view), name="toolsys_invocation_uncertain"),
+            path("<str:object_id>/explain/", view(self.explain_view), name="toolsys_invocation_explain"),
+            *super().get_urls(),
+        ]
+
+    def uncertain_view(self, request: HttpRequest) -> HttpResponse:
+        """Show what nobody knows, with what is proved of each: operators find out, the tenant's people wait for it."""
+        if not has_role(request, *READERS, Role.OPERATOR):
+            raise PermissionDenied
+        found = evidence.uncertain_calls(tenant_of(request), limit=evidence.QUEUE_LENGTH + 1, using="default")
+        shown = found[: evidence.QUEUE_LENGTH]
+        probes = _probes(request, {call.tool_name for call in shown})
+        context = {
+            **self.admin_site.each_context(request), "title": "Uncertain calls", "opts": self.opts,
+            "calls": [(call, probes.get(call.tool_name)) for call in shown], "has_more": len(found) > len(shown),
+        }  # fmt: skip
+        return TemplateResponse(request, "admin/toolsys/uncertain.html", context)
 
     def explain_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         found = explanations.explain(parsed_id(object_id)) if self.has_view_permission(request) else None
@@ -99,6 +133,10 @@ class InvocationAdmin(ReadOnlyAdmin):
             "found": found, "opts": self.opts, "chip": chip(found.status),
         }  # fmt: skip
         return TemplateResponse(request, "admin/toolsys/explanation.html", context)
+
+
+def _probes(request: HttpRequest, tool_names: set[str]) -> dict[str, EffectProbe]:
+    return evidence.probes_of(tenant_of(request), tool_names, settings.TOOLSYS.effect_probes, composed().registry)
 
 
 class RunFilter(admin.SimpleListFilter):

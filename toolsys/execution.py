@@ -7,6 +7,7 @@ for all calls of the process. Nothing here writes an invocation. Source: DESIGN 
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -15,8 +16,8 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from toolsys import database
-from toolsys.departure import MAY_SEND
+from toolsys import database, trace
+from toolsys.departure import MAY_SEND, Departure
 from toolsys.domain.calls import Claim
 from toolsys.domain.capture import OutputTooLarge
 from toolsys.domain.context import CancellationToken, ToolExecutionContext
@@ -25,7 +26,6 @@ from toolsys.domain.spec import JsonObject
 from toolsys.domain.trust import TrustLevel
 from toolsys.leases import LeaseKeeper
 from toolsys.ports import Clock, NotAvailable, Tool
-from toolsys.trace import timed
 
 log = logging.getLogger("toolsys.execution")
 # A coroutine that ignores its cancellation may not hold the job thread.
@@ -144,10 +144,22 @@ class WorkerExecution:
         if prepare is not None:
             self._loop.run(prepare(context), self._left(context))
 
-    @timed(10)
     def execute(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
+        claim = self._claims.get(context.invocation_id)
+        departure = Departure(partial(self.may_send, claim)) if claim is not None else None
+        started, begun = time.time(), time.perf_counter()
         try:
-            return self._loop.run(self._fenced(tool, arguments, context), self._left(context))
+            return self._executed(tool, arguments, context, departure)
+        finally:
+            # Saved by the commit that ends this attempt: of who dies before it, the first byte stays unknown.
+            first = departure.first_us if departure is not None else None
+            trace.note(10, started, time.perf_counter() - begun, first_byte_us=first)
+
+    def _executed(
+        self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext, departure: Departure | None
+    ) -> ToolResult:
+        try:
+            return self._loop.run(_fenced(tool, arguments, context, departure), self._left(context))
         except TimeoutError:
             return _failed(ToolFailureKind.TIMEOUT, f"no answer within {context.timeout_seconds:.1f} s")
         except OutputTooLarge as runaway:
@@ -164,12 +176,14 @@ class WorkerExecution:
             log.error("tool %s raised %s", tool.spec.name, type(error).__name__)
             return _failed(ToolFailureKind.INTERNAL, type(error).__name__)
 
-    async def _fenced(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
-        """In a context of its own: whatever the tool sends asks for this claim's lease before its first byte."""
-        claim = self._claims.get(context.invocation_id)
-        if claim is not None:
-            MAY_SEND.set(partial(self.may_send, claim))
-        return await tool.execute(arguments, context)
+
+async def _fenced(
+    tool: Tool, arguments: JsonObject, context: ToolExecutionContext, departure: Departure | None
+) -> ToolResult:
+    """In a context of its own: whatever the tool sends asks for this claim's lease before its first byte."""
+    if departure is not None:
+        MAY_SEND.set(departure)
+    return await tool.execute(arguments, context)
 
 
 def _failed(kind: ToolFailureKind, detail: str) -> ToolResult:

@@ -6,7 +6,7 @@ immutable, so they are kept by their hash. Source: TS "Resolution", "Advertiseme
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -72,6 +72,14 @@ class Registry:
         if tool is None or version not in {None, tool.spec.version}:
             raise ToolNotFoundError(name)
         return tool
+
+    def known(self, tenant_id: str, wanted: Collection[str]) -> dict[str, ToolSpec]:
+        """Return those tools of these names that some new session of this tenant could pin."""
+        found = {name: self._builtins[name].spec for name in wanted if name in self._builtins}
+        for domain in {names.domain_of(name) for name in wanted} & self._providers.keys():
+            report = self.register_dynamic(self._providers[domain].specs(tenant_id), names.RESERVED_DOMAINS[domain])
+            found |= {spec.name: spec for spec in report.accepted if spec.name in wanted}
+        return found
 
     def resolve(self, name: str, facts: Facts) -> Tool | None:
         """Raises: NotAvailable (tool.withdrawn)."""

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, OuterRef, Q
 
 from toolsys import database, inert, timeline
 from toolsys.domain import offering, reasons
@@ -25,15 +25,13 @@ from toolsys.models import (
     Credential,
     Invocation,
     PolicyDecision,
-    Resolution,
     Run,
     Skill,
     Tenant,
     ToolEvent,
-    UncertainResolution,
 )
 from toolsys.ports import ArtifactStore, Sealer
-from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
+from toolsys.tenancy import tenant_transaction
 from toolsys.timeline import Timeline
 
 
@@ -262,44 +260,6 @@ def _view(tenant_id: str, row: dict[str, Any], result: bytes | None, sealer: Sea
 
 def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
-
-
-@dataclass(frozen=True, slots=True)
-class UncertainCall:
-    """A call whose outcome nobody knows, and what its row proves.
-
-    Between `effect_sent_at` and `completed_at` it may have been felt; `last_step` is the last that was recorded;
-    `claimed_by` is whose death has to be proved before anybody may say that it did not happen.
-    """
-
-    id: UUID
-    tool_name: str
-    idempotency_class: str
-    effect_sent_at: datetime | None
-    completed_at: datetime | None
-    last_step: int
-    claim_epoch: int
-    claimed_by: str | None
-
-
-def uncertain_calls(tenant_id: str, *, limit: int = 100, using: str = OPERATOR_ALIAS) -> list[UncertainCall]:
-    """Return what waits for a person, oldest first: nobody has found anything, or the last finding left it open."""
-    findings = UncertainResolution.objects.filter(tenant_id=tenant_id, invocation_id=OuterRef("pk")).order_by("-id")
-    with tenant_transaction(tenant_id, using):
-        rows = (
-            Invocation.objects.using(using)
-            .filter(tenant_id=tenant_id, status=InvocationStatus.UNCERTAIN)
-            .annotate(found=Subquery(findings.values("resolution")[:1]))
-            .filter(Q(found=None) | Q(found=Resolution.LEFT_OPEN))
-            .order_by("id")[:limit]
-        )
-        return [
-            UncertainCall(
-                row.id, row.tool_name, row.idempotency_class, row.effect_sent_at, row.completed_at,
-                row.step_trace[-1]["step"] if row.step_trace else 0, row.claim_epoch, row.claimed_by,
-            )
-            for row in rows
-        ]  # fmt: skip
 
 
 def tenant_name(tenant_id: str) -> str:

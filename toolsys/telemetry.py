@@ -1,19 +1,26 @@
 """What is counted of calls, under the specification's six names, where their terminal row has just been committed.
 
-A tool's name is a label because the specification wants it; past the first `MAXIMUM_TOOLS` of a process the rest are
-counted together. Tenants, sessions and texts are never labels. Source: TS "Spans and metrics".
+Beside them, what tools count themselves (`ToolResult.metrics`). A tool's name is a label because the specification
+wants it; past the first `MAXIMUM_TOOLS` of a process the rest are counted together. Tenants, sessions and texts are
+never labels. Source: TS "Spans and metrics", "ToolResult".
 """
 
+import re
+from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from prometheus_client import Counter, Histogram
 
 from toolsys import spans
 from toolsys.domain.states import OutcomeStatus
-from toolsys.labels import BoundedLabel
+from toolsys.labels import OTHER, BoundedLabel
 from toolsys.ports import Case
 
 MAXIMUM_TOOLS: Final = 2_000
+# Names that tools give to what they count: those of a process, and those of one result.
+MAXIMUM_COUNTERS: Final = 50
+_COUNTER: Final = re.compile(r"[a-z][a-z0-9_]{0,47}\Z")
 # A name that the session does not offer is a model's text.
 UNKNOWN: Final = "unknown"
 _OF_TOOL: Final = ["tool_name", "tool_source"]
@@ -29,7 +36,10 @@ OUTPUT_BYTES: Final = Histogram("tool_output_bytes", "What a tool gave back, who
 TRUNCATIONS: Final = Counter("tool_truncations_total", "Results of which the model got an excerpt.", _OF_TOOL)
 UNCERTAIN: Final = Counter("tool_uncertain_total", "Calls of which nobody knows: each is a review.", _OF_TOOL)
 
+REPORTED: Final = Counter("tool_reported_total", "What tools count themselves.", [*_OF_TOOL, "counter"])
+
 tool_label: Final = BoundedLabel(MAXIMUM_TOOLS)
+counter_label: Final = BoundedLabel(MAXIMUM_COUNTERS)
 
 
 def settled(case: Case, status: OutcomeStatus, reason_code: str, seconds: float | None) -> None:
@@ -47,6 +57,8 @@ def settled(case: Case, status: OutcomeStatus, reason_code: str, seconds: float 
         OUTPUT_BYTES.labels(*labels).observe(case.output.output_bytes)
     if truncated:
         TRUNCATIONS.labels(*labels).inc()
+    if case.result is not None:
+        _reported(labels, case.result.metrics)
     spans.describe(outcome_status=status.value, reason_code=reason_code, truncated=truncated)
 
 
@@ -60,6 +72,13 @@ def described(case: Case) -> None:
         name=case.spec.name, source=case.spec.source.value, version=case.spec.version,
         idempotency_class=case.classification.idempotency.value, parallel_group=str(group) if group else None,
     )  # fmt: skip
+
+
+def _reported(labels: tuple[str, str], metrics: Mapping[str, int]) -> None:
+    """A tool is code that we did not write: its names are bounded and plain, and no count falls."""
+    for name, value in islice(metrics.items(), MAXIMUM_COUNTERS):
+        if value > 0:
+            REPORTED.labels(*labels, counter_label(name) if _COUNTER.match(name) else OTHER).inc(value)
 
 
 def _labels(case: Case) -> tuple[str, str]:

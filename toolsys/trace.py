@@ -45,12 +45,12 @@ def taken() -> list[JsonObject]:
     return found
 
 
-def note(step: int, started: float, seconds: float) -> None:
-    """Add one entry: the step, its start (Unix milliseconds), its length (microseconds)."""
+def note(step: int, started: float, seconds: float, **more: int | None) -> None:
+    """Add one entry: the step, its start (Unix milliseconds), its length (microseconds), and what else is known."""
     spans.step(step, started, seconds)
     entries = _entries.get()
     if entries is not None:
-        entries.append({"step": step, "at_ms": round(started * 1000, 1), "us": round(seconds * 1_000_000)})
+        entries.append({"step": step, "at_ms": round(started * 1000, 1), "us": round(seconds * 1_000_000), **more})
 
 
 def timed[**P, T](step: int) -> Callable[[Callable[P, T]], Callable[P, T]]:

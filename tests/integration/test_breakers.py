@@ -9,7 +9,7 @@ from tests.factories import Tenancy, approve
 from tests.integration.test_recovery import CrashAt, crashing, pass_lease
 from tests.scripted import Scripted, failing
 from tests.spec.requirements import gate
-from toolsys import resolutions, selectors
+from toolsys import evidence, resolutions
 from toolsys.domain.calls import Disposition
 from toolsys.domain.results import TextPart, ToolFailureKind, ToolResult
 from toolsys.domain.states import OutcomeStatus
@@ -151,22 +151,22 @@ def test_what_nobody_has_found_out_is_listed_with_what_its_row_proves(
     acme: Tenancy, globex: Tenancy, worker: Runtime, operator: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done, ended = once(acme, worker), uncertain(acme, worker)
-    (seen,) = selectors.uncertain_calls(acme.id)
+    (seen,) = evidence.uncertain_calls(acme.id)
     assert (seen.id, seen.tool_name, seen.claim_epoch) == (ended.invocation_id, "demo.external_write", 1)
     assert seen.claimed_by is not None
     assert seen.effect_sent_at is not None
     assert seen.completed_at is not None
     assert seen.effect_sent_at < seen.completed_at
     assert seen.last_step in STEP_NAMES
-    assert selectors.uncertain_calls(globex.id) == []
+    assert evidence.uncertain_calls(globex.id) == []
     call_command("uncertain", acme.id)
     said = capsys.readouterr().out
     assert str(ended.invocation_id) in said
     assert str(done.invocation_id) not in said
     resolve(acme, ended, Resolution.LEFT_OPEN, operator)
-    assert [each.id for each in selectors.uncertain_calls(acme.id)] == [ended.invocation_id]
+    assert [each.id for each in evidence.uncertain_calls(acme.id)] == [ended.invocation_id]
     resolve(acme, ended, Resolution.HAPPENED, operator)
-    assert selectors.uncertain_calls(acme.id) == []
+    assert evidence.uncertain_calls(acme.id) == []
 
 
 @gate("recovery.resolution")

@@ -25,6 +25,10 @@ def counted(name: str, tool: tuple[str, str], **labels: str) -> float:
     return REGISTRY.get_sample_value(name, given) or 0.0
 
 
+def _samples(name: str) -> list[Any]:
+    return [sample for each in REGISTRY.collect() for sample in each.samples if sample.name == name]
+
+
 @gate("metrics.tools")
 @pytest.mark.parametrize(("result", "status", "reason"), [
     (ToolResult(ok=True, content=(TextPart(text="x"),)), "succeeded", "tool.succeeded"),
@@ -58,6 +62,32 @@ def test_each_call_is_counted_once_by_how_it_ended(
         "calls": 1, "failures": float(status != "succeeded"), "seconds": 1, "outputs": 1,
         "bytes": view.output_bytes, "truncations": float(view.truncated), "uncertain": 0,
     }  # fmt: skip
+
+
+@gate("metrics.tools")
+def test_what_a_tool_counted_itself_is_counted_under_plain_bounded_names(acme: Tenancy, worker: Runtime) -> None:
+    names = {"pages_read": 2, "fell": -1, "nothing": 0, "Tell me your secret": 5}
+    before = {name: counted("tool_reported_total", ECHO, counter=name) for name in [*names, OTHER]}
+    (call,) = acme.propose(("demo.echo", {}))
+    said = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"text": "x"}, metrics=names)
+    acme.work(with_tool(worker, always(said)), call)
+    acme.work(worker, call)
+    assert acme.call(call).reason_code == "tool.succeeded"
+    found = {name: counted("tool_reported_total", ECHO, counter=name) - then for name, then in before.items()}
+    assert found == {"pages_read": 2, "fell": 0, "nothing": 0, "Tell me your secret": 0, OTHER: 5}
+
+
+@gate("metrics.labels")
+def test_a_result_that_counts_without_end_makes_a_bounded_number_of_series(
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "counter_label", BoundedLabel(telemetry.MAXIMUM_COUNTERS))
+    for batch in range(2):
+        (call,) = acme.propose(("demo.echo", {"text": str(batch)}))
+        metrics = {f"endless{batch}_{number}": 1 for number in range(500)}
+        acme.work(with_tool(worker, always(ToolResult(ok=True, metrics=metrics, structured={"text": "x"}))), call)
+    shown = {sample.labels["counter"] for sample in _samples("tool_reported_total") if "endless" in str(sample.labels)}
+    assert len(shown) == telemetry.MAXIMUM_COUNTERS
 
 
 @gate("metrics.tools")

@@ -167,7 +167,7 @@ def test_a_switch_between_the_snapshot_and_the_watermark_stops_the_call(
 @gate("race.design")
 def test_a_switch_whose_commit_is_under_way_is_waited_for(acme: Tenancy, worker: Runtime) -> None:
     """The watermark reads the tenant for share: it stands behind a switch that was written and not yet committed."""
-    written, commit = threading.Event(), threading.Event()
+    written, commit, is_over = threading.Event(), threading.Event(), threading.Event()
 
     def switch() -> None:
         with transaction.atomic(using="operator"):
@@ -183,7 +183,9 @@ def test_a_switch_whose_commit_is_under_way_is_waited_for(acme: Tenancy, worker:
 
     def commit_when_waited_for() -> None:
         try:
-            eventually(is_waited_for, "somebody waits for the tenant's row", DEADLINE_SECONDS)
+            eventually(
+                lambda: is_waited_for() or is_over.is_set(), "somebody waits for the tenant's row", DEADLINE_SECONDS
+            )
         finally:
             commit.set()
             connections.close_all()
@@ -195,6 +197,7 @@ def test_a_switch_whose_commit_is_under_way_is_waited_for(acme: Tenancy, worker:
     tool = Scripted.write(DONE)
     held = approved_write(acme)
     (ended,) = acme.work(at(tool.installed_in(worker), "before_watermark", begin), held)
+    is_over.set()
     thread.join(DEADLINE_SECONDS)
     assert (ended.reason_code, tool.sent) == ("policy.switch.off", [])
 

@@ -12,6 +12,7 @@ from toolsys.domain.trust import TrustLevel
 from toolsys.models.base import CallRecord, tenant_key
 
 _OPEN = models.Q(status__in=["proposed", "authorized", "waiting_for_approval", "running"])
+_UNCERTAIN = models.Q(status="uncertain")
 # A row that a breaker looks at; the numbers are those of toolsys.domain.repetition.
 _ALARMING = models.Q(identical_count__gte=4) | models.Q(status__in=["denied", "uncertain"])
 
@@ -98,6 +99,8 @@ class Invocation(CallRecord):
             # The sweeper's two questions: whose lease has passed, and what was never picked up.
             models.Index(fields=["lease_expires_at"], name="lease_has_passed", condition=models.Q(status="running")),
             models.Index(fields=["dispatch_after"], name="dispatch_is_due", condition=_OPEN),
+            # The queue of those that wait for a person, oldest first.
+            models.Index(fields=["tenant", "id"], name="invocation_is_uncertain", condition=_UNCERTAIN),
             # The breakers' two questions: how often this very call was made, and what a breaker must look at.
             models.Index(fields=["tenant", "run", "normalized_arguments_hash"], name="invocation_is_identical"),
             models.Index(fields=["tenant", "run"], name="invocation_is_alarming", condition=_ALARMING),

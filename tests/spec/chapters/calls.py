@@ -67,6 +67,9 @@ ROWS: Final = (
     Requirement("wait.bounded", "COMMON", "No wait for a lock, a statement or the server is without an end."),
     Requirement("recovery.bound", "issue 3", "A killed worker's call is claimed again within lease and one sweep."),
     Requirement("egress.departure", "DESIGN §4", "The lease is asked for once more before the first byte leaves."),
+    Requirement(
+        "recovery.evidence", "DESIGN §4", "An uncertain call is listed with its last step, first byte and read."
+    ),
     Requirement("recovery.resolution", "DESIGN §4", "A resolution is a row with evidence; the call stays uncertain."),
     Requirement("parallel.admission", "TS admission check", "A step runs in parallel only if every call of it may."),
     Requirement("parallel.cap", "TS Parallel calls", "Eight calls of a step run at a time; the others queue."),

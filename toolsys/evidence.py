@@ -54,7 +54,7 @@ class UncertainCall:
     def first_byte(self) -> str:
         """Say what is known of the time between the watermark and the first byte."""
         if not self.recorded:
-            return f"unknown: none of {self.claim_epoch} claims lived to record it"
+            return f"unknown: none of {self.claim_epoch} claims recorded its execution"
         if self.first_byte_us is None:
             known = "none was let out by the client"
         else:

@@ -70,7 +70,7 @@ def test_a_worker_that_died_took_its_first_byte_with_it_and_the_watermark_stays_
     found = proved(tenancy, crash_and_recover(tenancy, worker, held_write(tenancy), point))
     assert effects.lines() == lines
     assert (found.recorded, found.first_byte_us, found.claim_epoch) == (0, None, 2)
-    assert found.first_byte == "unknown: none of 2 claims lived to record it"
+    assert found.first_byte == "unknown: none of 2 claims recorded its execution"
     assert (found.last_step, found.last_step_name) == (10, "execute with timeout")
 
 
@@ -105,8 +105,8 @@ def test_the_first_yes_counts_and_a_refused_departure_does_not() -> None:
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ([], "unknown: none of 3 claims lived to record it"),
-        ([{"step": 10}], "unknown: none of 3 claims lived to record it"),
+        ([], "unknown: none of 3 claims recorded its execution"),
+        ([{"step": 10}], "unknown: none of 3 claims recorded its execution"),
         ([{"step": 10, "first_byte_us": None}], "none was let out by the client; 2 of 3 claims recorded nothing of it"),
         ([{"step": 10, "first_byte_us": 1500}] * 3, "let out 1.5 ms after the watermark"),
     ],

@@ -22,11 +22,14 @@ from mcpcatalog import administration, checking, mapping, selectors, services
 from mcpcatalog.models import CatalogTool, McpServer
 from mcpcatalog.remote import Catalog, RejectedTool, RemoteTool
 from mcpcatalog.rules import rules
-from tests.factories import Tenancy
+from tests.factories import Tenancy, approve
 from tests.integration.console.conftest import HeldCall, hold
+from tests.scripted import Scripted, failing
 from toolsys import allowances, conversations, jobs
 from toolsys.composition import composed
 from toolsys.conversations import Party
+from toolsys.domain.calls import Disposition
+from toolsys.domain.results import ToolFailureKind
 from toolsys.domain.spec import SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.models import ApprovalRequest
@@ -87,6 +90,7 @@ def furnish(acme: Tenancy, worker: Runtime, user: Any) -> Furnished:
     # Too large for an answer: it has an artifact.
     (done,) = acme.propose(("demo.large_output", {"bytes": 9_000}))
     acme.work(worker, done)
+    make_uncertain(acme, worker)
     conversation = conversations.begin(Party(acme.id, acme.key.pk, principal="user-1"), "2025-11-25", composed())
     objects = {
         "toolsys/invocation/": done.invocation_id, "toolsys/run/": acme.run.pk, "toolsys/mcpclientsession/":
@@ -101,6 +105,15 @@ def furnish(acme: Tenancy, worker: Runtime, user: Any) -> Furnished:
     }  # fmt: skip
     objects |= {"mcpcatalog/mcpserver/": row.pk, "r/<path:content_type_id>/": row.pk}
     return Furnished({ADMIN + kind: str(pk) for kind, pk in objects.items()}, _texts(others), held)
+
+
+def make_uncertain(acme: Tenancy, worker: Runtime) -> Disposition:
+    """A write that was sent and not answered: the queue has something to show."""
+    unknown = Scripted.write(failing(ToolFailureKind.OUTCOME_UNKNOWN, "tool.outcome_unknown")).installed_in(worker)
+    (held,) = acme.propose(("demo.external_write", {"line": "once"}))
+    approve(acme, held)
+    (ended,) = acme.work(unknown, held)
+    return ended
 
 
 def _texts(values: dict[str, Any]) -> dict[str, str]:

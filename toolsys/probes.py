@@ -5,7 +5,9 @@ of that name exists in a folder, long enough to be killed at exactly that line.
 """
 
 import os
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +28,11 @@ class PausingProbe:
 
     def reached(self, point: str, tool_name: str) -> None:
         gate = self._folder / point
-        if not gate.exists() or gate.read_text().strip() not in {"", tool_name}:
+        try:
+            named = gate.read_text().strip()
+        except FileNotFoundError:
+            return
+        if named not in {"", tool_name}:
             return
         leave_mark(self._folder / f"{point}.pid")
         until = time.monotonic() + MAXIMUM_SECONDS
@@ -35,7 +41,11 @@ class PausingProbe:
 
 
 def leave_mark(path: Path) -> None:
-    """Write this process's id to `path`: whoever sees the file can read it whole."""
-    part = path.with_name(f"{path.name}.part")
+    """Write this process's id to `path`: whoever sees the file can read it whole.
+
+    Two threads may stand at one point, and whoever set the gate may clear the folder meanwhile: neither is an error.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     part.write_text(str(os.getpid()))
-    part.replace(path)
+    with suppress(FileNotFoundError):
+        part.replace(path)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import redis
 from django.db import connections
 from rq import Queue
+from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.utils import now
 from rq.worker import SimpleWorker
@@ -26,6 +27,8 @@ from toolsys.queue import Bell, BellQueue, ring_all
 log = logging.getLogger("toolsys.worker")
 HEARTBEAT_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 8.0
+# How long one question to an empty queue takes, and a stop that went unheard.
+ASK_SECONDS: Final = 2
 
 
 class ThreadWorker(SimpleWorker):
@@ -44,6 +47,7 @@ class ThreadWorker(SimpleWorker):
         super().__init__(queues, **options)
         self._runtime = runtime
         self._stop_sending = stop_sending
+        self._stopping = threading.Event()
         self._draining = threading.Event()
         self._slots = threading.Semaphore(threads)
         self._threads = threads
@@ -62,16 +66,27 @@ class ThreadWorker(SimpleWorker):
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:
-        """Take a bell only when a thread is free: what is left on the queue another worker may take."""
+        """Take a bell only when a thread is free: what is left on the queue another worker may take.
+
+        Raises: StopRequested.
+        """
         while not self._slots.acquire(timeout=HEARTBEAT_SECONDS):
             self.heartbeat()
         found = None
         try:
-            found = super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+            while not self._stopping.is_set():
+                found = super().dequeue_job_and_maintain_ttl(timeout and ASK_SECONDS, ASK_SECONDS)
+                if found is not None or timeout is None:
+                    return found
+            raise StopRequested
         finally:
             if found is None:
                 self._slots.release()
-        return found
+
+    def handle_warm_shutdown_request(self) -> None:
+        """RQ raises out of the signal's handler, wherever the main thread is: a stop that is caught there is kept."""
+        self._stopping.set()
+        super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         self._jobs.put(job)

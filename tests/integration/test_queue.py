@@ -106,10 +106,10 @@ def serve(bells: Queue, hands: Hands, threads: int, stopped: list[str]) -> Threa
     )  # fmt: skip
 
 
-def work(worker: ThreadWorker) -> threading.Thread:
+def work(worker: ThreadWorker, *, burst: bool = True) -> threading.Thread:
     """Run it beside the test. Signals belong to the main thread: the test asks it to stop itself."""
     worker._install_signal_handlers = lambda: None  # type: ignore[method-assign]
-    thread = threading.Thread(target=lambda: worker.work(burst=True, logging_level="CRITICAL"), daemon=True)
+    thread = threading.Thread(target=lambda: worker.work(burst=burst, logging_level="CRITICAL"), daemon=True)
     thread.start()
     return thread
 
@@ -128,6 +128,23 @@ def test_a_bell_stays_on_the_queue_until_a_thread_is_free(bells: BellQueue, hand
     # Which of two threads says first that it began is theirs to race for.
     assert (set(hands.began[:2]), hands.began[2:]) == (set(names[:2]), names[2:])
     assert (len(bells), thread.is_alive()) == (0, False)
+
+
+@gate("queue.bells")
+def test_a_stop_is_heard_although_somebody_caught_what_its_signal_raised(
+    bells: BellQueue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of a signal handler an exception is raised within anybody's `except`, or where nothing can be raised."""
+    monkeypatch.setattr(worker, "ASK_SECONDS", 1)
+    stopped: list[str] = []
+    serving = serve(bells, hands, 2, stopped)
+    thread = work(serving, burst=False)
+    bells.connection.rpush(bells.key, queue.bell_id("call", "acme", str(uuid.uuid4()), 0))
+    assert hands.inside.acquire(timeout=10), "it serves"
+    hands.leave.set()
+    serving.handle_warm_shutdown_request()
+    thread.join(20)
+    assert (thread.is_alive(), stopped) == (False, ["told"])
 
 
 @gate("queue.bells")

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from approvals import cases, evidence, grants, inbox, reauthentication, selectors, services
+from approvals import cases, evidence, grants, inbox, pace, reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
 from toolsys.composition import composed
@@ -52,6 +52,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             "title": "Approvals", "tab": tab, "page": page,
             "tabs": [(name, TAB_NAMES[name], counts[name]) for name in selectors.TABS],
             "rows": [(row, row.request, chip(row.request.status)) for row in page.rows],
+            "paces": pace.of_people() if tab == "decided" else [],
         }  # fmt: skip
         return self._answer(request, "admin/approvals/inbox.html", context)
 
@@ -87,7 +88,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
         said = reason(problem.reason_code) if problem else None
         context = {
             "title": "Decide" if view.may_reject else "Approval", "view": view, "call": call, "problem": said,
-            "case": cases.case_of(view.request, view.decision), "rejections": REJECTIONS,
+            "case": cases.case_of(view.request, view.decision, composed().runtime.sealer), "rejections": REJECTIONS,
             "note": request.POST.get("note", ""), "rejection": request.POST.get("rejection", ""),
             "errors": {error.pointer[1:]: error.message for error in problem.errors} if problem else {},
             "status_chip": chip("expired" if view.is_expired else view.request.status),
@@ -131,7 +132,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             )  # fmt: skip
         except Problem as problem:
             said = reason(problem.reason_code)
-            context |= {"problem": said, "errors": [error.message for error in problem.errors]}
+            context |= {"problem": said, "errors": {error.pointer[1:]: error.message for error in problem.errors}}
             return self._answer(request, "admin/approvals/several.html", context, said.http_status)
         names = {row.pk: row.invocation.tool_name for row in shown}
         context["decided"] = [

@@ -5,20 +5,25 @@ Transaction: each needs the tenant's, which the console opens.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.utils import timezone
 
-from approvals import wording
+from approvals import given, wording
+from approvals.given import Given
 from approvals.models import PolicyRuleVersion
 from approvals.wording import MatchedRule
-from toolsys import arguments
+from toolsys import arguments, ids
 from toolsys.arguments import Difference, Rows
 from toolsys.domain.states import ApprovalStatus
 from toolsys.models import AgentSession, ApprovalRequest, Invocation, PolicyDecision
+from toolsys.ports import Sealer
 
 LOOKED_AT: Final = 500
 HISTORY: Final = 10
+CALLS_LOOKED_AT: Final = 10_000
 _DECIDED: Final = (ApprovalStatus.APPROVED, ApprovalStatus.CONSUMED, ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED)
 _SAID_YES: Final = frozenset({ApprovalStatus.APPROVED, ApprovalStatus.CONSUMED})
 
@@ -58,24 +63,32 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`description` is what the pinned tool says of itself: text from outside for a tool of a server."""
+    """`description` is what the pinned tool says of itself: text from outside for a tool of a server.
+
+    `last_hour` counts this agent's calls of the tool, this one among them, of the newest 10,000 of the organisation.
+    """
 
     effect: str
     rows: Rows
     reason: Reason | None
     earlier: Earlier
     description: str
+    given: Given
+    last_hour: int
 
 
-def case_of(request: ApprovalRequest, decision: PolicyDecision | None) -> Case:
+def case_of(request: ApprovalRequest, decision: PolicyDecision | None, sealer: Sealer) -> Case:
     """Gather a case. The request comes with its invocation and its run's session."""
     call = request.invocation
+    description, schema = _pinned(call)
     return Case(
         effect=wording.effect(call.side_effect, call.idempotency_class),
         rows=arguments.rows(call.arguments),
         reason=_reason(decision) if decision is not None else None,
         earlier=_earlier(request),
-        description=_description(call),
+        description=description,
+        given=given.given_of(call, schema, sealer),
+        last_hour=_last_hour(request),
     )
 
 
@@ -108,8 +121,17 @@ def _earlier(request: ApprovalRequest) -> Earlier:
     )  # fmt: skip
 
 
-def _description(call: Invocation) -> str:
-    """Read one tool's words out of the pin, which may be large."""
-    said = KeyTextTransform("description", KeyTransform(call.tool_name, "tool_set__tools"))
-    found = AgentSession.objects.filter(pk=call.session_id).values_list(said, flat=True).first()
-    return str(found) if found else ""
+def _last_hour(request: ApprovalRequest) -> int:
+    """Count by the index of ids, which are ordered by time: the bound holds whatever else is called."""
+    since = ids.earliest(timezone.now() - timedelta(hours=1))
+    newest = Invocation.objects.filter(pk__gte=since).order_by("-id").values("pk")[:CALLS_LOOKED_AT]
+    calls = Invocation.objects.filter(pk__in=newest, tool_name=request.invocation.tool_name)
+    return calls.filter(session__agent=request.run.session.agent_id).count()
+
+
+def _pinned(call: Invocation) -> tuple[str, Any]:
+    """Read one tool's words and its schema out of the pin, which may be large."""
+    tool = KeyTransform(call.tool_name, "tool_set__tools")
+    said, schema = KeyTextTransform("description", tool), KeyTransform("input_schema", tool)
+    found = AgentSession.objects.filter(pk=call.session_id).values_list(said, schema).first()
+    return (str(found[0] or ""), found[1]) if found else ("", None)

@@ -24,7 +24,7 @@ from toolsys.domain.spec import JsonObject
 from toolsys.domain.states import ApprovalStatus, Role
 from toolsys.models import ApprovalRequest, Membership, StandingGrant
 from toolsys.ports import Sealer
-from toolsys.problems import FieldError, Problem
+from toolsys.problems import FieldError, Problem, plainly
 from toolsys.tenancy import tenant_transaction
 
 MAKERS: Final = (Role.TENANT_ADMIN, Role.EXPERT_APPROVER, Role.CLIENT_APPROVER)
@@ -165,7 +165,8 @@ def _parsed(conditions: Sequence[JsonObject]) -> list[Condition]:
         return grantmatch.parsed(list(conditions))
     except ValidationError as error:
         raise Problem("request.invalid", [
-            FieldError("/" + "/".join(["conditions", *map(str, each["loc"])]), each["msg"]) for each in error.errors()
+            FieldError("/" + "/".join(["conditions", *map(str, each["loc"])]), plainly(each["msg"]))
+            for each in error.errors()
         ]) from None  # fmt: skip
 
 

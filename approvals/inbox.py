@@ -1,16 +1,15 @@
 """The inbox: requests in four tabs, a page at a time, with the seats that are taken. A fixed number of queries.
 
-What expires soonest comes first, and among decided ones the newest. Transaction: each needs the tenant's, which the
-console opens.
+What expires soonest comes first, to the minute, then what is of the highest risk; among decided ones the newest.
+Transaction: each needs the tenant's, which the console opens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from approvals import ballots, selectors, wording
 from approvals.selectors import Standing
@@ -45,24 +44,39 @@ class InboxPage:
 
 
 def page(standing: Standing, tab: str, after: str = "") -> InboxPage:
-    """Return one page of a tab. A cursor that cannot be read begins anew."""
-    found = selectors.of_tab(standing, tab).select_related(
+    """Return one page of a tab. A cursor that cannot be read begins anew, one whose row is gone ends."""
+    found, cursor = selectors.of_tab(standing, tab), _cursor(after)
+    is_open = tab in {selectors.MINE, "others"}
+    in_order: Callable[[QuerySet[ApprovalRequest]], QuerySet[ApprovalRequest]]
+    in_order = selectors.in_turn if is_open else _newest
+    if cursor is not None:
+        found = _following(selectors.in_turn(found), cursor) if is_open else found.filter(pk__lt=cursor)
+    # The sort looks at all that waits: by little, and the page's rows are read whole afterwards.
+    turns = in_order(found).values("pk")[: PAGE + 1]
+    whole = ApprovalRequest.objects.filter(pk__in=turns).select_related(
         "invocation", "run__session__agent", "run__session__principal", "decided_by"
     )
-    is_open = tab in {selectors.MINE, "others"}
-    cursor = _cursor(after)
-    if cursor is not None:
-        at, identifier = cursor
-        later = Q(expires_at__gt=at) | Q(expires_at=at, pk__gt=identifier)
-        found = found.filter(later if is_open else Q(pk__lt=identifier))
-    ordered = found.defer(*UNSHOWN).order_by(*(("expires_at", "id") if is_open else ("-id",)))
-    rows = list(ordered[: PAGE + 1])
-    taken = ballots.seats_taken(rows[:PAGE])
-    last = rows[PAGE - 1] if len(rows) > PAGE else None
+    listed = list(in_order(whole).defer(*UNSHOWN))
+    rows = listed[:PAGE]
+    taken = ballots.seats_taken(rows)
     return InboxPage(
-        [InboxRow(row, wording.summary(row.invocation.arguments), len(taken.get(row.pk, []))) for row in rows[:PAGE]],
-        f"{last.expires_at.isoformat()}~{last.pk}" if last is not None else "",
+        [InboxRow(row, wording.summary(row.invocation.arguments), len(taken.get(row.pk, []))) for row in rows],
+        str(rows[-1].pk) if len(listed) > PAGE else "",
     )
+
+
+def _following(found: "QuerySet[ApprovalRequest]", cursor: UUID) -> "QuerySet[ApprovalRequest]":
+    """Leave what comes after one row's turn, which is read from the row: only the id travels."""
+    last: QuerySet[Any, Any] = selectors.in_turn(ApprovalRequest.objects.filter(pk=cursor))
+    turn: dict[str, Any] | None = last.values("minute", "ease").first()
+    if turn is None:
+        return found.none()
+    behind = Q(ease__gt=turn["ease"]) | Q(ease=turn["ease"], pk__gt=cursor)
+    return found.filter(expires_at__gte=turn["minute"]).filter(Q(minute__gt=turn["minute"]) | behind)
+
+
+def _newest(found: "QuerySet[ApprovalRequest]") -> "QuerySet[ApprovalRequest]":
+    return found.order_by("-id")
 
 
 def chosen(identifiers: Sequence[UUID]) -> list[ApprovalRequest]:
@@ -73,10 +87,8 @@ def chosen(identifiers: Sequence[UUID]) -> list[ApprovalRequest]:
     return list(found.defer(*UNSHOWN).order_by("id"))
 
 
-def _cursor(text: str) -> tuple[datetime, UUID] | None:
-    at, _, identifier = text.partition("~")
+def _cursor(text: str) -> UUID | None:
     try:
-        moment = datetime.fromisoformat(at)
-        return (moment, UUID(identifier)) if moment.tzinfo is not None else None
+        return UUID(text)
     except ValueError:
         return None

@@ -11,6 +11,7 @@ from django import forms
 from approvals import replays
 from approvals.ruleset import SwitchKind
 from toolsys.domain.trust import TrustLevel
+from toolsys.problems import plainly
 
 REPLAY_LIMIT = 5_000
 
@@ -100,4 +101,4 @@ def _said(error: ValueError) -> list[str]:
     details = getattr(error, "errors", None)
     if details is None:
         return [str(error)]
-    return [f"/{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in details(include_input=False)[:10]]
+    return [f"/{'/'.join(map(str, each['loc']))}: {plainly(each['msg'])}" for each in details(include_input=False)[:10]]

@@ -20,7 +20,7 @@ from toolsys.domain.names import normalize_glob
 from toolsys.domain.spec import JsonObject, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.models import Agent, ApiKey, PlatformState, Tenant
-from toolsys.problems import FieldError, Problem
+from toolsys.problems import FieldError, Problem, plainly
 from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
 
 RULES_LIMIT: Final = 1_000
@@ -180,7 +180,8 @@ def _parsed(value: JsonObject) -> matchers.Rule:
         rule = matchers.parsed(value)
     except ValidationError as error:
         raise Problem("request.invalid", [
-            FieldError("/" + "/".join(map(str, each["loc"])), each["msg"]) for each in error.errors()
+            FieldError("/" + "/".join(map(str, each["loc"])), plainly(each["msg"]))
+            for each in error.errors()
         ]) from None  # fmt: skip
     tools = tuple(_glob(glob, f"/match/tools/{index}") for index, glob in enumerate(rule.match.tools))
     return rule.model_copy(update={"match": rule.match.model_copy(update={"tools": tools})})

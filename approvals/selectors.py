@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
-from django.db.models.functions import Cast, Concat, Now
+from django.db.models import Case, IntegerField, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models.functions import Cast, Concat, Now, TruncMinute
 
 from approvals import ballots, evidence, services
 from approvals.evidence import Alteration
@@ -159,7 +159,7 @@ def decision_view(user: Any, request_id: UUID, sealer: Sealer) -> DecisionView |
     if request is None:
         return None
     is_expired = request.status == ApprovalStatus.PENDING and decisions.is_expired(request_id)
-    waiting = of_tab(standing_of(user), MINE).exclude(pk=request_id).order_by("expires_at", "id")
+    waiting = in_turn(of_tab(standing_of(user), MINE).exclude(pk=request_id))
     votes = list(ApprovalVote.objects.filter(request=request).select_related("user").order_by("number"))
     return DecisionView(
         request=request,
@@ -172,6 +172,13 @@ def decision_view(user: Any, request_id: UUID, sealer: Sealer) -> DecisionView |
         next_request=waiting.values_list("id", flat=True).first(),
         my_vote=next((vote for vote in reversed(votes) if vote.user_id == user.pk), None),
     )
+
+
+def in_turn(requests: "QuerySet[ApprovalRequest]") -> "QuerySet[ApprovalRequest]":
+    """Order by the minute of expiry, as pages show it, then the highest risk, then id; `minute` and `ease` say both."""
+    ranks = [When(invocation__risk=risk, then=Value(rank)) for rank, risk in enumerate(reversed(RiskLevel))]
+    ease = Case(*ranks, default=Value(0), output_field=IntegerField())
+    return requests.annotate(minute=TruncMinute("expires_at"), ease=ease).order_by("minute", "ease", "id")
 
 
 def of_tab(standing: Standing, tab: str) -> "QuerySet[ApprovalRequest]":

@@ -6,10 +6,13 @@ decides. A key alone never can: every function takes a person. Source: DESIGN §
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from approvals import ballots, evidence, seating
+from django.db import transaction
+
+from approvals import ballots, evidence, pace, seating
 from approvals.models import ApprovalVote
 from approvals.seating import Ballot, Check, CountedVote, Voter
 from toolsys import decisions
@@ -152,11 +155,13 @@ def _keep(
     is_withdrawal: bool = False, is_reauthenticated: bool = False,
 ) -> None:  # fmt: skip
     """Write the vote; its number is the next one under the request's lock."""
-    ApprovalVote.objects.create(
+    kept = ApprovalVote.objects.create(
         tenant_id=row.tenant_id, request=row, user_id=vote.user_id, seat=vote.seat, is_approval=vote.is_approval,
         number=ApprovalVote.objects.filter(request=row).count() + 1, is_withdrawal=is_withdrawal,
         is_reauthenticated=is_reauthenticated, rejection=rejection or "", note=note.strip(), digest=digest,
     )  # fmt: skip
+    if not is_withdrawal:
+        transaction.on_commit(partial(pace.count, kept, row.created_at), robust=True)
 
 
 def _concluded(

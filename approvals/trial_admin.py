@@ -20,7 +20,7 @@ from toolsys.domain.reasons import reason
 from toolsys.domain.states import OPEN_RUNS
 from toolsys.domain.trust import TrustLevel
 from toolsys.models import ApiKey, Run
-from toolsys.problems import Problem
+from toolsys.problems import Problem, plainly
 from toolsys.services import CallDraft, StepSubmission
 
 TRIED_CALLS: Final = 1_000
@@ -54,7 +54,7 @@ def tried(request: HttpRequest, form: RuleForm) -> dict[str, Any] | None:
     try:
         rules = [matchers.parsed(each) for each in drafts]
     except ValueError as error:
-        form.add_error(None, "; ".join(each["msg"] for each in getattr(error, "errors", list)()))
+        form.add_error(None, "; ".join(plainly(each["msg"]) for each in getattr(error, "errors", list)()))
         return None
     return _shown(replays.replay(tenant_of(request), rules, TRIED_CALLS, composed().runtime.sealer))
 

@@ -6,11 +6,17 @@ Randomness enters the product here and in `config.wiring`; the standard library 
 import os
 import threading
 import time
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 _lock: Final = threading.Lock()
 _last = 0
+
+
+def earliest(moment: datetime) -> UUID:
+    """Return the lower bound of the ids that are made from a moment on: an index by id is one by time."""
+    return UUID(int=max(int(moment.timestamp() * 1000), 0) << 80)
 
 
 def uuid7() -> UUID:

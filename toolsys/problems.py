@@ -16,6 +16,11 @@ class FieldError:
     message: str
 
 
+def plainly(message: str) -> str:
+    """Return what a check said, without what pydantic writes before the words of a check of ours."""
+    return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+
+
 class Problem(Exception):
     """The request itself is at fault; nothing was written. `errors` name the fields."""
 

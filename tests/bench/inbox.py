@@ -7,12 +7,14 @@ import statistics
 import sys
 import time
 import uuid
+from datetime import timedelta
 from typing import Any
 
 from tests import servers  # noqa: F401 - starts the suite's own PostgreSQL before Django's settings are read
 
 OPEN = 5_000
 ROUNDS = 15
+RISKS = ("low", "medium", "high")
 TARGET_MILLISECONDS = 300.0
 
 
@@ -62,9 +64,13 @@ def _fill(tenancy: Any) -> None:
         for number in range(OPEN - 1):
             values = {field.attname: getattr(call, field.attname) for field in call._meta.local_fields}
             values |= {"id": uuid.uuid4(), "idempotency_key": f"{number:064x}", "call_id": f"bench-{number}"}
+            values["risk"] = RISKS[number % len(RISKS)]
             calls.append(Invocation(**values))
             asked = {field.attname: getattr(held.request, field.attname) for field in held.request._meta.local_fields}
-            requests.append(ApprovalRequest(**asked | {"id": uuid.uuid4(), "invocation_id": values["id"]}))
+            requests.append(ApprovalRequest(**asked | {
+                "id": uuid.uuid4(), "invocation_id": values["id"],
+                "expires_at": held.request.expires_at + timedelta(seconds=number / 10),
+            }))  # fmt: skip
         Invocation.objects.bulk_create(calls, batch_size=500)
         ApprovalRequest.objects.bulk_create(requests, batch_size=500)
 

@@ -363,7 +363,7 @@ PIPELINE_DEFECTS: Final = (
         "tests/integration/test_unreadable.py::test_what_nobody_has_the_key_of_ends_with_its_run",
     ),
     defect(
-        "stop by exception alone", "a worker that was told to stop stops, whoever caught what its signal raised",
+        "stop by exception alone", "a stop is heard, whoever caught what its signal raised",
         "toolsys/worker.py", "        self._stopping.set()\n", "",
         "tests/integration/test_queue.py::test_a_stop_is_heard_although_somebody_caught_what_its_signal_raised",
     ),

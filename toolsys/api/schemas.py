@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from toolsys.domain.rejections import Rejection
 from toolsys.domain.seats import Seat
 from toolsys.domain.trust import TrustLevel
-from toolsys.problems import FieldError, Problem
+from toolsys.problems import FieldError, Problem, plainly
 
 MAXIMUM_CALLS: Final = 32
 MAXIMUM_STEP: Final = 1_000_000
@@ -127,7 +127,7 @@ def read[T: _Body](kind: type[T], value: Any) -> T:
 def _field_errors(found: Sequence[tuple[tuple[int | str, ...], str]]) -> list[FieldError]:
     """Name the fields; what is only said of a list because of the members in it is left out."""
     inner = {loc[:length] for loc, _ in found for length in range(len(loc))}
-    return [FieldError(_pointer(loc), said) for loc, said in found if loc not in inner][:MAXIMUM_ERRORS]
+    return [FieldError(_pointer(loc), plainly(said)) for loc, said in found if loc not in inner][:MAXIMUM_ERRORS]
 
 
 def _pointer(loc: tuple[int | str, ...]) -> str:

@@ -119,7 +119,7 @@ def test_a_decided_request_is_not_decided_again(held: HeldCall, approver: Person
 def test_an_expired_request_offers_no_decision(held: HeldCall, approver: Person) -> None:
     held.change(expires_at=timezone.now() - timedelta(seconds=1))
     page = approver.text(held.page)
-    assert "<textarea" not in page
+    assert '<textarea id="note"' not in page
     assert "This will run" not in page
     assert "chip-expired" in page
     assert "This request has expired." in refused(approver, held, 409)
@@ -131,7 +131,7 @@ def test_four_eyes_are_explained_and_kept(held: HeldCall, approver: Person) -> N
         ApiKey.objects.filter(pk=held.tenancy.key.pk).update(owner=approver.user)
     page = approver.text(held.page)
     assert "<strong>You answer for it.</strong>" in page
-    assert "<textarea" not in page
+    assert '<textarea id="note"' not in page
     refused(approver, held, 403)
 
 

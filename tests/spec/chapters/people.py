@@ -15,8 +15,16 @@ ROWS: Final = (
     Requirement(
         "decision.several", "issue 5 Approvals", "Several requests are shown in full and decided by themselves."
     ),
+    Requirement(
+        "decision.defaults", "notes console §2.1", "What a tool's defaults put in is told from what was given."
+    ),
+    Requirement("decision.rate", "notes console §2.1", "How often an agent called a tool in the last hour is shown."),
+    Requirement("inbox.pace", "notes console §2.1", "How fast people decide is shown, and counted without names."),
     Requirement("console.get", "issue 5 Approvals", "Nothing acts on GET."),
     Requirement("inbox.queries", "issue 5 Figures", "The inbox asks a fixed number of queries, however many wait."),
+    Requirement(
+        "inbox.order", "notes console §2.1", "What expires first comes first, then what is of the highest risk."
+    ),
     Requirement(
         "decision.browser", "issue 5 Prove", "Experts and clients decide in a browser: keys, 360 px, no scripts."
     ),

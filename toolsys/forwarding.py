@@ -2,7 +2,7 @@
 
 A network below the pinned one of `toolsys.dialling`: who asks for a connection has resolved and judged the address, so
 that the proxy has nothing to resolve. Whatever goes wrong here comes before any byte of the request. Only
-`toolsys.egress` imports this. Source: DESIGN §8 "optional forward proxy"; decision record 23.
+`toolsys.egress` imports this. Source: DESIGN §8 "optional forward proxy"; decision record 24.
 """
 
 import asyncio

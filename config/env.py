@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from config.databases import parse_database_url
 from config.datafolder import default_folder, recorded_environment
-from toolsys.domain.destinations import EgressRefused, Origin
+from toolsys.domain.destinations import EgressRefused, ForwardProxy, Origin
 from toolsys.domain.names import RESERVED_DOMAINS, is_valid_name, normalize_glob
 
 MASTER_KEY_BYTES = 32
@@ -100,6 +100,12 @@ def decode_master_keys(ring: str) -> tuple[bytes, ...]:
     if any(len(key) != MASTER_KEY_BYTES for key in keys):
         raise ValueError(f"must decode to {MASTER_KEY_BYTES} bytes")
     return keys
+
+
+def _proxy(value: SecretStr) -> SecretStr:
+    if value.get_secret_value():
+        ForwardProxy.of(value.get_secret_value())
+    return value
 
 
 def _master_keys(value: SecretStr) -> SecretStr:
@@ -227,6 +233,8 @@ class Toolsys(BaseSettings):
     # Denied whatever is allowed: a host with everything below it, a network.
     egress_denied_hosts: HostNames = ()
     egress_denied_cidrs: Networks = ()
+    # The operator's proxy, through which everything leaves but what stays on this machine; empty: there is none.
+    egress_proxy: Annotated[SecretStr, AfterValidator(_proxy)] = SecretStr("")
     # Where people reach the console: notifications link to it.
     public_url: Annotated[str, AfterValidator(_public_url)] = "http://127.0.0.1:8000"
     outbox_seconds: float = Field(1.0, gt=0)

@@ -44,7 +44,7 @@ from toolsys.control.skill_load import SkillLoad
 from toolsys.credentials import Credentials
 from toolsys.domain.capture import hard_ceiling
 from toolsys.domain.offering import Limit
-from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, policy_for
+from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, ForwardProxy, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
 from toolsys.ids import uuid7
@@ -124,14 +124,16 @@ def egress_counts() -> EgressCounts:
 
 
 def egress_policy(urls: Iterable[str]) -> EgressPolicy:
-    """Exactly the origins of these URLs, under what the operator opened and denied."""
+    """Exactly the origins of these URLs, under what the operator opened and denied, by the operator's way out."""
     numbers = settings.TOOLSYS
+    proxy = numbers.egress_proxy.get_secret_value()
     return policy_for(
         urls,
         open_networks=numbers.egress_private_cidrs,
         plain_http_hosts=numbers.egress_plain_http_hosts,
         denied_hosts=numbers.egress_denied_hosts,
         denied_networks=numbers.egress_denied_cidrs,
+        proxy=ForwardProxy.of(proxy) if proxy else None,
     )
 
 

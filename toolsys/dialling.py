@@ -1,7 +1,7 @@
 """How a connection is made: resolve once, judge every address, dial the address and never the name.
 
 Between what was checked and what is dialled nothing can change, because the dial gets an address. The stream that comes
-of it counts what the peer makes us read. Only `toolsys.egress` imports this.
+of it counts what the peer makes us read. Only `toolsys.egress` and `toolsys.forwarding` import this.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Everything that leaves over HTTP: the one client, and the transport that dials exactly what policy checked.
 
 A name is resolved once, every address is judged, and the judged address is what gets connected (Host and SNI keep the
-name): nothing can change between check and dial. No redirects, proxies, netrc, cookies or compression; bounded head,
-body and time; it retries nothing. Callers are the builtins, `mcpcatalog.sdk` and later token endpoints and webhooks.
+name): nothing can change between check and dial. No redirects, ambient proxies, netrc, cookies or compression; bounded
+head, body and time; it retries nothing. Callers are the builtins, `mcpcatalog.sdk`, token endpoints and webhooks.
 Only here, in `mcpcatalog/sdk/` and `toolsys/client/` is httpx2 imported. Source: DESIGN §8.
 """
 
@@ -29,14 +29,16 @@ from toolsys.domain.destinations import (
     EgressError,
     EgressPolicy,
     EgressRefused,
+    ForwardProxy,
     Origin,
     policy_for,
 )
+from toolsys.forwarding import ForwardNetwork, ProxyFailed
 
 __all__ = (
-    "EgressClient", "EgressCounts", "EgressError", "EgressFailed", "EgressPolicy", "EgressRefused", "HttpAnswer",
-    "Mark", "Origin", "PinnedTransport", "Resolver", "Watch", "policy_for", "post_json", "resolve",
-    "retry_after_seconds", "ssl_context",
+    "EgressClient", "EgressCounts", "EgressError", "EgressFailed", "EgressPolicy", "EgressRefused",
+    "ForwardProxy", "HttpAnswer", "Mark", "Origin", "PinnedTransport", "Resolver", "Watch", "policy_for", "post_json",
+    "resolve", "retry_after_seconds", "ssl_context",
 )  # fmt: skip
 
 KEEPALIVE_SECONDS: Final = 120.0
@@ -114,6 +116,8 @@ class _Exchange:
                 yield
             except TimeoutError:
                 raise EgressFailed("timeout", was_sent=self.was_sent, detail="the time for the whole") from None
+            except ProxyFailed as error:
+                raise EgressFailed("unreachable", was_sent=False, detail=str(error)) from error
             except _EARLY as error:
                 raise EgressFailed("unreachable", was_sent=False, detail=type(error).__name__) from error
             except httpcore2.TimeoutException as error:
@@ -154,6 +158,8 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         self._total_seconds = total_seconds
         self._counts = counts
         network = network or httpcore2.AnyIOBackend()
+        if policy.proxy is not None:
+            network = ForwardNetwork(policy.proxy, resolver, network)
         if watch is not None:
             resolver, network = watch.resolving(resolver), WatchedNetwork(network, watch)
         self._pool = httpcore2.AsyncConnectionPool(

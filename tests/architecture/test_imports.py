@@ -16,7 +16,9 @@ from tests.spec.requirements import gate
 
 SDK = ("mcp", "mcp_types")
 # What can open a connection, and who may import it.
-CLIENT, DIALLING = ("toolsys.egress", "mcpcatalog.sdk", "toolsys.client"), ("toolsys.dialling", "toolsys.egress")
+CLIENT, DIALLING = ("toolsys.egress", "mcpcatalog.sdk", "toolsys.client"), (
+    "toolsys.dialling", "toolsys.forwarding", "toolsys.egress",
+)  # fmt: skip
 DIALLERS: dict[str, tuple[str, ...]] = {
     "httpx2": CLIENT, "httpcore2": DIALLING, "socket": DIALLING,
     **dict.fromkeys(
@@ -117,7 +119,8 @@ def test_nobody_dials_beside_the_client() -> None:
         if name in DIALLERS and not module_name(path).startswith(DIALLERS[name])
     }
     assert beside == set()
-    assert graph().find_modules_that_directly_import("toolsys.dialling") == {"toolsys.egress"}
+    assert graph().find_modules_that_directly_import("toolsys.dialling") == {"toolsys.egress", "toolsys.forwarding"}
+    assert graph().find_modules_that_directly_import("toolsys.forwarding") == {"toolsys.egress"}
 
 
 def imported_names(node: ast.AST) -> list[str]:

@@ -24,10 +24,12 @@ from toolsys.domain.results import TextPart
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.egress import EgressPolicy, policy_for
 
-TIMEOUTS: Final = Timeouts(connect=6.0, probe=3.0, request=4.0)
+# Which way a row ends is what counts: so wide that sixteen handshakes at once, and starting programs, keep within them
+# on two cores that others use as well.
+TIMEOUTS: Final = Timeouts(connect=12.0, probe=6.0, request=4.0)
 LIMITS: Final = PoolLimits(message_bytes=1_000_000, preparations=32)
 # What a busy machine may add to a deadline.
-SLACK_SECONDS: Final = 6.0
+SLACK_SECONDS: Final = 15.0
 AT_ONCE: Final = 16
 READ: Final = Classification(
     side_effect=SideEffectClass.NETWORK_READ, risk=RiskLevel.LOW, idempotency=IdempotencyClass.READ_ONLY

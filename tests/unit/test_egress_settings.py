@@ -1,10 +1,15 @@
 """The settings of what may leave: what they take, and that a mistake stops the start instead of allowing more."""
 
+import traceback
+
 import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from pydantic import ValidationError
 
-from config.env import Toolsys
+from config.env import Toolsys, load
 from tests.spec.requirements import gate
+from toolsys.egress import ForwardProxy
 
 
 @gate("web.hosts")
@@ -55,3 +60,41 @@ def test_a_denial_that_would_never_match_stops_the_start(
     monkeypatch.setenv(name, value)
     with pytest.raises(ValidationError):
         Toolsys()
+
+
+@gate("egress.proxy")
+@pytest.mark.parametrize(
+    ("value", "proxy"),
+    [
+        ("", None),
+        ("http://proxy.internal:3128", ForwardProxy("proxy.internal", 3128)),
+        ("HTTP://10.0.0.9:8080/", ForwardProxy("10.0.0.9", 8080)),
+        ("http://[fd00::9]:3128", ForwardProxy("fd00::9", 3128)),
+        ("http://me:p%40ss%3Aw%2F@proxy:1", ForwardProxy("proxy", 1, "me", "p@ss:w/")),
+    ],
+)
+def test_the_proxy_that_is_set_is_every_policy_s_way_out(
+    monkeypatch: pytest.MonkeyPatch, value: str, proxy: ForwardProxy | None
+) -> None:
+    monkeypatch.setenv("TOOLSYS_EGRESS_PROXY", value)
+    monkeypatch.setattr(settings, "TOOLSYS", Toolsys())
+    from config import wiring
+
+    policy = wiring.egress_policy(["https://api.example/"])
+    assert policy.proxy == proxy
+    assert "p@ss" not in repr(policy) + repr(settings.TOOLSYS) + str(settings.TOOLSYS)
+
+
+@gate("egress.proxy")
+@pytest.mark.parametrize(
+    "value",
+    ["proxy:3128", "https://secret@proxy:3128", "http://secret@proxy", "http://secret@proxy:0", "http://secret@proxy:99999",
+     "http://secret@proxy:1/path", "http://secret:1/x@proxy:2", "http://secret%0d%0ax@proxy:1", "http://secret%3A@proxy:1",
+     "http://secret@proxy:1?x", "http://secret@@proxy:1", "http://secret@2130706433:1", "socks5://secret@proxy:1"],
+)  # fmt: skip
+def test_what_is_no_proxy_stops_the_start_without_being_repeated(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("TOOLSYS_EGRESS_PROXY", value)
+    with pytest.raises(ImproperlyConfigured) as refused:
+        load()
+    assert "TOOLSYS_EGRESS_PROXY: must be http://host:port" in str(refused.value)
+    assert "secret" not in str(refused.value) + "".join(traceback.format_exception(refused.value))

@@ -7,8 +7,9 @@ URL parser's, so that no two readers of one URL can see two hosts in it. Deny is
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Self
+from urllib.parse import unquote
 
 type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -20,6 +21,9 @@ _AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?:
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _CONTROL: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
+_PROXY: Final = re.compile(r"[^/?#@]+:[0-9]{1,5}\Z")
+_LOGIN: Final = re.compile(r"[^/?#@\s]+\Z")
+_PROXY_FORM: Final = "must be http://host:port or http://user:password@host:port, percent-encoded"
 
 _IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 _IPV4_TRANSLATED: Final = ipaddress.IPv6Network("::ffff:0:0:0/96")
@@ -131,13 +135,50 @@ def literal(host: str) -> Address | None:
     return _address(host) if is_address else None
 
 
+def is_loopback(text: str) -> bool:
+    """Say whether an address is this machine itself, whichever machine reads it."""
+    found = (_address(text), _unwrapped(_address(text)))
+    return any(address.is_loopback or address.is_unspecified for address in found)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardProxy:
+    """The operator's proxy, through which what leaves is tunnelled. Its password stands in no representation of it."""
+
+    host: str
+    port: int
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """Read `http://[user[:password]@]host:port`, user and password percent-encoded.
+
+        Raises: ValueError, which does not repeat the text.
+        """
+        scheme, _, rest = url.removesuffix("/").partition("://")
+        login, mark, authority = rest.rpartition("@")
+        user, _, password = login.partition(":")
+        user, password = unquote(user), unquote(password)
+        if scheme.lower() != "http" or not _PROXY.match(authority) or (mark and not _LOGIN.match(login)):
+            raise ValueError(_PROXY_FORM)
+        if ":" in user or _CONTROL.search(user + password):
+            raise ValueError(_PROXY_FORM)
+        try:
+            origin = Origin.of(f"http://{authority}")
+        except EgressRefused:
+            raise ValueError(_PROXY_FORM) from None
+        return cls(origin.host, origin.port, user, password)
+
+
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
     """What may be dialled: exact origins, the private networks that an operator opened, and the `host:port` pairs
     that may speak plain HTTP, which stays within those networks.
 
     What an operator denies is denied whatever is allowed: a host with everything below it, a network. Without
-    arguments nothing may be dialled.
+    arguments nothing may be dialled. `proxy` is the way out, where an operator sets one; it changes nothing of what may
+    be dialled.
     """
 
     allowed: frozenset[Origin] = frozenset()
@@ -145,6 +186,7 @@ class EgressPolicy:
     plain_http_hosts: frozenset[str] = frozenset()
     denied_hosts: frozenset[str] = frozenset()
     denied_networks: tuple[Network, ...] = ()
+    proxy: ForwardProxy | None = None
 
     def check_url(self, url: str) -> Origin:
         """Raises: EgressRefused (malformed, userinfo, not_allowed, denied, plain_http, address)."""
@@ -196,6 +238,7 @@ def policy_for(
     plain_http_hosts: Iterable[str] = (),
     denied_hosts: Iterable[str] = (),
     denied_networks: Iterable[str] = (),
+    proxy: ForwardProxy | None = None,
 ) -> EgressPolicy:
     """Build the policy that allows exactly the origins of these URLs.
 
@@ -207,6 +250,7 @@ def policy_for(
         frozenset(host.lower() for host in plain_http_hosts),
         frozenset(host.lower().strip(".") for host in denied_hosts),
         tuple(ipaddress.ip_network(network) for network in denied_networks),
+        proxy,
     )
 
 

@@ -11,6 +11,9 @@ ROWS: Final = (
     Requirement("egress.pinned", "DESIGN §8", "The address that was checked is dialled; one bad answer refuses all."),
     Requirement("egress.redirects", "DESIGN §8", "No redirect is followed, not even to the same origin."),
     Requirement("egress.ambient", "DESIGN §8", "Proxies and passwords of the environment are not used."),
+    Requirement(
+        "egress.proxy", "DESIGN §8", "An operator's proxy is given checked addresses only, and its failure is no send."
+    ),
     Requirement("egress.bounded", "DESIGN §8", "Head, framing, body and time are bounded; no answer is decoded."),
     Requirement("egress.once", "corpus B33", "A request whose answer was lost is never sent again by the transport."),
     Requirement("egress.counted", "issue 3", "Each exchange is counted once, by how it ended."),

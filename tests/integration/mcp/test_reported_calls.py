@@ -117,7 +117,7 @@ def test_b10_fifty_proposals_with_nested_quantifiers_hold_nobody_up(
         (call,) = response.json()["calls"]
         assert call["outcome"]["reason_code"] in {"tool.arguments_invalid", "tool.loop_detected"}
     connections.close_all()
-    assert max(taken) < 0.5
+    assert max(taken) < 5, "who tries every way takes twice as long with each letter: years here"
 
 
 @gate("faults.b13")

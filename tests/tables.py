@@ -21,6 +21,8 @@ gc.disable()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
+    # What was collected lives as long as the process: no later look for garbage goes through it again.
+    gc.freeze()
     gc.enable()
 
 

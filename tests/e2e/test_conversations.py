@@ -40,8 +40,8 @@ def test_conversations_are_read_in_every_window(acme: Tenancy, visit: Arrive, lo
     sound(developer, "list")
     for number in range(3):
         developer.open(PAGE)
-        developer.page.locator("#result_list th a").nth(number).click()
-        developer.page.wait_for_load_state()
+        with developer.page.expect_navigation():
+            developer.page.locator("#result_list th a").nth(number).click()
         assert "object (" not in developer.text()
         assert developer.page.get_by_role("link", name="Close", exact=True).count() == 0
         sound(developer, f"one {number}")

@@ -63,7 +63,9 @@ class Visitor:
         self.open(target)
         self.page.fill("#id_username", self.user.username)
         self.page.fill("#id_password", PASSWORD)
-        self.page.click("input[type=submit]")
+        # The address changes before there is anything to read there.
+        with self.page.expect_navigation():
+            self.page.click("input[type=submit]")
         assert self.path == target, f"signed in for {target}, arrived at {self.path}"
 
     def text(self) -> str:

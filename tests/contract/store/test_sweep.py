@@ -122,7 +122,8 @@ def test_steps_that_nobody_can_go_on_with_hide_no_other() -> None:
     database.call("SELECT * FROM toolsys_sweep(500, 0)", ())
     made = [between_two_calls(world, number) for number in (1, 2, 3)]
     found = [database.call("SELECT kind, id FROM toolsys_sweep(1, 5)", ()) for _ in made]
-    assert found == [[("step", step_id)] for _, _, step_id in made]
+    # Beside them may stand a lease that another test has left in these tables and that has passed since.
+    assert [[row for row in each if row[0] == "step"] for each in found] == [[("step", step)] for _, _, step in made]
 
 
 @gate("sweep.backoff")

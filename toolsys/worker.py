@@ -71,6 +71,8 @@ class ThreadWorker(SimpleWorker):
         Raises: StopRequested.
         """
         while not self._slots.acquire(timeout=HEARTBEAT_SECONDS):
+            if self._stopping.is_set():
+                raise StopRequested
             self.heartbeat()
         found = None
         try:

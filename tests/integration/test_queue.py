@@ -1,6 +1,7 @@
 """Bells on a real queue, and what our worker class uses of RQ: one pop a job, nothing stored, nothing that stops it."""
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -131,20 +132,27 @@ def test_a_bell_stays_on_the_queue_until_a_thread_is_free(bells: BellQueue, hand
 
 
 @gate("queue.bells")
+@pytest.mark.parametrize("is_full", [False, True], ids=["idle", "every thread busy"])
 def test_a_stop_is_heard_although_somebody_caught_what_its_signal_raised(
-    bells: BellQueue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+    bells: BellQueue, hands: Hands, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
     """Out of a signal handler an exception is raised within anybody's `except`, or where nothing can be raised."""
     monkeypatch.setattr(worker, "ASK_SECONDS", 1)
     stopped: list[str] = []
-    serving = serve(bells, hands, 2, stopped)
+    serving = serve(bells, hands, 1, stopped)
     thread = work(serving, burst=False)
     bells.connection.rpush(bells.key, queue.bell_id("call", "acme", str(uuid.uuid4()), 0))
     assert hands.inside.acquire(timeout=10), "it serves"
-    hands.leave.set()
+    if not is_full:
+        hands.leave.set()
     serving.handle_warm_shutdown_request()
+    end = time.monotonic() + 6
+    while not stopped and time.monotonic() < end:
+        time.sleep(0.01)
+    assert stopped == ["told"], "what is in hand must hear at once that nothing more may leave"
+    hands.leave.set()
     thread.join(20)
-    assert (thread.is_alive(), stopped) == (False, ["told"])
+    assert not thread.is_alive()
 
 
 @gate("queue.bells")

@@ -12,3 +12,7 @@ os.environ.setdefault("SECRET_KEY", "placeholder for tools that read the code")
 os.environ.setdefault("MASTER_ENCRYPTION_KEY", "A" * 43 + "=")
 
 from config.settings import *  # noqa: E402, F403
+
+# No pool that would try for ten seconds, with a line each half second, to reach what is not there.
+for _database in DATABASES.values():  # noqa: F405
+    _database["OPTIONS"].pop("pool", None)

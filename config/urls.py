@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path, re_path
 from django.views import defaults
+from django.views.generic import RedirectView
 
 from config import metrics
 from config.admin_site import site
@@ -18,6 +19,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [
+    # Who types the address alone is a person; runtimes have theirs from the documentation.
+    path("", RedirectView.as_view(pattern_name="admin:index")),
     path("v1/", include("toolsys.api.urls")),
     path("v1/", include("approvals.api")),
     path("v1/", include("mcpcatalog.api")),

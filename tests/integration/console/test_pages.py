@@ -140,6 +140,11 @@ def test_a_held_call_shows_how_long_people_took(held: HeldCall, admin: Person, w
     assert "effect watermark committed" in page
 
 
+def test_the_bare_address_leads_to_the_console(admin: Person) -> None:
+    answer = admin.get("/")
+    assert (answer.status_code, answer["Location"]) == (302, INDEX)
+
+
 @pytest.mark.parametrize("role", [Role.EXPERT_APPROVER, Role.CLIENT_APPROVER, Role.TENANT_AUDITOR, Role.DEVELOPER])
 def test_readers_see_calls_and_no_configuration(acme: Tenancy, held: HeldCall, role: Role) -> None:
     reader = person((acme, role))

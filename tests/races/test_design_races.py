@@ -34,6 +34,8 @@ from toolsys.ports import NotAvailable, Runtime
 from toolsys.store import SqlStore
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 DONE = ToolResult(ok=True, content=(TextPart(text="x"),), structured={"text": "x"})
 BUSY = failing(ToolFailureKind.UPSTREAM_ERROR, "tool.rate_limited")
 DEADLINE_SECONDS = 60.0

@@ -20,6 +20,8 @@ from toolsys.ports import Runtime
 from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 ERAS = pytest.mark.parametrize("era", [OLD, NEW])
 CANONICAL_FAULT = (
     '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"demo.echo","arguments":{"text":NaN}}}'

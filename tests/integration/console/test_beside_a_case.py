@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+import pytest
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
@@ -15,6 +16,8 @@ from tests.spec.requirements import gate
 from toolsys import ids
 from toolsys.models import ApprovalRequest, Invocation, RunStep
 from toolsys.tenancy import tenant_transaction
+
+pytestmark = pytest.mark.slow
 
 
 def held_with(tenancy: Tenancy, **arguments: object) -> HeldCall:

@@ -16,6 +16,8 @@ from toolsys.models import Agent, ApiKey, Principal, Tenant
 from toolsys.problems import Problem
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 KEY = re.compile(r"tsk_[0-9a-z]{8}_[A-Za-z0-9_-]{43}")
 
 

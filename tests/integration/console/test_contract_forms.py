@@ -17,6 +17,8 @@ from tests.spec.requirements import gate
 from toolsys.domain.states import Role
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "additionalProperties": False}
 FIND = {"name": "find", "description": "Finds one.", "input_schema": SCHEMA}
 

@@ -19,6 +19,8 @@ from toolsys.domain.states import Role
 from toolsys.models import ApiKey
 from toolsys.ports import Runtime
 
+pytestmark = pytest.mark.slow
+
 
 def decide(who: Person, held: HeldCall, decision: str = "approve", **values: Any) -> Any:
     return who.post(

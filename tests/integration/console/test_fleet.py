@@ -16,6 +16,8 @@ from tests.spec.requirements import gate
 from toolsys.domain.states import Role
 from toolsys.tenancy import OPERATOR_ALIAS, tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 FLEET, SWITCH = f"{SERVERS}everywhere/", "/admin/organisation/"
 SAID = {"side_effect": "network_read", "risk": "low", "idempotency": "read_only", "key_place": "none"}
 

@@ -14,6 +14,8 @@ from toolsys.domain.states import Role
 from toolsys.models import StandingGrant
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 GRANTS, ACCESS = "/admin/toolsys/standinggrant/", "/admin/approvals/accessrequest/"
 GIVEN = {
     "conditions": '/line prefix "pay"', "maximum_uses": "2", "hours": "1", "is_for_principal": "on", "note": "monthly",

@@ -20,6 +20,8 @@ from toolsys.models import ApprovalRequest
 from toolsys.ports import Runtime
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 
 def hold_echo(tenancy: Tenancy, *texts: str) -> list[HeldCall]:
     """Hold calls of a tool that is of low risk, by a rule of an author who is nobody else."""

@@ -12,6 +12,8 @@ from tests.spec.requirements import gate
 from toolsys.domain.states import Role
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 ENDPOINTS, DELIVERIES = "/admin/approvals/notificationendpoint/", "/admin/approvals/delivery/"
 GIVEN = {
     "name": "ours", "kind": "webhook", "target": "https://hooks.example.com/toolsys", "types": "approval.requested",

@@ -15,6 +15,8 @@ from toolsys.models import Invocation
 from toolsys.ports import Runtime
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 RULES, PROFILES = "/admin/approvals/policyrule/", "/admin/approvals/policyprofile/"
 PERMISSIONS, SWITCHES = "/admin/approvals/toolpermission/", "/admin/approvals/killswitch/"
 REPLAY, FORESEE = f"{RULES}replay/", f"{RULES}foresee/"

@@ -16,6 +16,8 @@ from tests.spec.requirements import gate
 from toolsys.domain.states import Role
 from toolsys.tenancy import tenant_transaction
 
+pytestmark = pytest.mark.slow
+
 REVIEWS = f"{SERVERS}reviews/"
 ANY: dict[str, Any] = {"type": "object"}
 OLD = RemoteTool("find", "Finds a customer.", {"type": "object", "properties": {"name": {"type": "string"}}})

@@ -25,6 +25,8 @@ from tests.integration.processes import child_process, eventually
 from tests.spec.requirements import gate
 from toolsys.departure import MAY_SEND
 
+pytestmark = pytest.mark.slow
+
 CAPACITY = 4_096
 LEASE_SECONDS = 0.3
 CALLED = SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/call", params={"name": "t"}))

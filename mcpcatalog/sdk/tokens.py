@@ -24,6 +24,8 @@ from toolsys.egress import EgressCounts, EgressError, EgressPolicy, EgressRefuse
 SKEW_SECONDS: Final = 60.0
 EXCHANGE_SECONDS: Final = 10.0
 MAXIMUM_ANSWER_BYTES: Final = 65_536
+# A lifetime is a number that a peer chose: JSON has some that no float holds.
+MAXIMUM_LIFETIME_SECONDS: Final = 10.0 * 365 * 86_400
 # The three forms of the client that logs in, and of the one before a rotation.
 MAXIMUM_CLIENT_FORMS: Final = 6
 _ERRORS: Final = frozenset({
@@ -130,7 +132,7 @@ def _token_of(status: int, body: bytes) -> tuple[SecretValue, float]:
     if not isinstance(token, str) or not token or not isinstance(kind, str) or kind.lower() != "bearer":
         raise remote.AuthFailed("the token endpoint gave no bearer token", effect="not_applied")
     is_stated = isinstance(lifetime, int | float) and not isinstance(lifetime, bool)
-    return SecretValue(token), lifetime if is_stated else float("inf")
+    return SecretValue(token), max(0.0, min(lifetime, MAXIMUM_LIFETIME_SECONDS)) if is_stated else float("inf")
 
 
 def _read(body: bytes) -> dict[str, Any]:

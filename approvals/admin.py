@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from approvals import cases, evidence, grants, inbox, pace, reauthentication, selectors, services
+from approvals import cases, evidence, grants, inbox, lapses, pace, reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
 from toolsys.composition import composed
@@ -53,6 +53,7 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             "tabs": [(name, TAB_NAMES[name], counts[name]) for name in selectors.TABS],
             "rows": [(row, row.request, chip(row.request.status)) for row in page.rows],
             "paces": pace.of_people() if tab == "decided" else [],
+            "lapses": lapses.of_rules() if tab == "expired" else None,
         }  # fmt: skip
         return self._answer(request, "admin/approvals/inbox.html", context)
 

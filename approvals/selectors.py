@@ -194,7 +194,7 @@ def of_tab(standing: Standing, tab: str) -> "QuerySet[ApprovalRequest]":
         return lapsed | ApprovalRequest.objects.filter(status=ApprovalStatus.EXPIRED)
     live = pending.filter(expires_at__gt=Now())
     if standing.rules:
-        live = live.alias(held_by=_held_by())
+        live = live.alias(held_by=held_by())
     mine = _may_decide(standing)
     return live.filter(mine if tab == MINE else ~mine)
 
@@ -213,7 +213,7 @@ def _may_decide(standing: Standing) -> Q:
     return found & ~Q(pk__in=standing.voted) if standing.voted else found
 
 
-def _held_by() -> Subquery:
+def held_by() -> Subquery:
     """The rule that held the call, as `ballots` finds it."""
     decided = PolicyDecision.objects.filter(invocation_id=OuterRef("invocation_id")).order_by("created_at", "id")
     return Subquery(decided.values("rule")[:1])

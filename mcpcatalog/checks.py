@@ -18,6 +18,7 @@ from mcpcatalog.remote import (
     CatalogMode,
     CredentialMissing,
     DestinationRefused,
+    NoWayOut,
     PermissionDenied,
     RemoteError,
     RequestTimeout,
@@ -152,7 +153,9 @@ def _rung(
     if name == broken:
         reason = seen.error.reason_code if seen.error is not None else "tools.none_usable"
         seconds = mark.seconds if mark is not None else _seconds(name, seen)
-        return Rung(name, "failed", seconds, _fact_of_failure(name, mark), reason, fix_of(name, config, seen, mark))
+        return Rung(
+            name, "failed", seconds, _fact_of_failure(name, mark, seen.error), reason, fix_of(name, config, seen, mark)
+        )
     if is_past or _was_skipped(name, config, seen, mark):
         fact = _SKIPPED.get(name, "") if not is_past else ""
         return Rung(name, "not_tried", fact=fact)
@@ -225,8 +228,10 @@ def _seconds(name: str, seen: Seen) -> float | None:
     return None
 
 
-def _fact_of_failure(name: str, mark: Mark | None) -> str:
-    return mark.fact if mark is not None and name in {"tcp", "tls"} else ""
+def _fact_of_failure(name: str, mark: Mark | None, error: RemoteError | None) -> str:
+    """Say where it broke, and how the operators' proxy refused: those words are ours."""
+    known = mark.fact if mark is not None and name in {"tcp", "tls"} else ""
+    return ": ".join(filter(None, (known, error.detail if isinstance(error, NoWayOut) else "")))
 
 
 def _fact(name: str, config: ServerConfig, seen: Seen, offered: Offered | None, mark: Mark | None) -> str:
@@ -248,6 +253,8 @@ def _fact(name: str, config: ServerConfig, seen: Seen, offered: Offered | None, 
 def fix_of(name: str, config: ServerConfig, seen: Seen, mark: Mark | None) -> str:
     """Return what to do about the rung that failed."""
     error = seen.error
+    if isinstance(error, NoWayOut) or (name == "tcp" and mark is not None and mark.is_tunnelled):
+        return NO_WAY
     for kind, text in _FIXES.get(name, {}).items():
         if isinstance(error, kind):
             return text
@@ -292,6 +299,11 @@ _TLS: Final = {
     "mismatch": "The certificate is for another name: use the name that it was made for.",
     "not valid for": "The certificate is for another name: use the name that it was made for.",
 }  # fmt: skip
+NO_WAY: Final = (
+    "The operators' forward proxy opens no way there, whatever the server does: have them look at TOOLSYS_EGRESS_PROXY "
+    "and the proxy. An answer of 407 asks for another login, 403 forbids this address or port, and 502 to 504 mean "
+    "that the proxy cannot reach it."
+)
 NOT_LISTED: Final = "The server lists none of the tools that are declared here: compare the names on its page."
 _OTHERWISE: Final = {
     "dns": "The name cannot be resolved: check how the host is spelled, and that it is in public DNS.",
@@ -312,5 +324,6 @@ def fixes() -> Iterator[str]:
     """Yield every fix there is, for the page of documentation and its test."""
     yield from (text for texts in _FIXES.values() for text in texts.values())
     yield from _TLS.values()
+    yield NO_WAY
     yield NOT_LISTED
     yield from _OTHERWISE.values()

@@ -316,6 +316,10 @@ class ServerUnreachable(RemoteError):
     reason_code = "tool.server_unreachable"
 
 
+class NoWayOut(ServerUnreachable):
+    """The operator's forward proxy opened no tunnel. `detail` is our own words: nothing of the proxy's."""
+
+
 class OutOfConnections(ServerUnreachable):
     """This worker will not dial now. It says nothing about the server."""
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import httpcore2
 
-from toolsys.domain.destinations import EgressPolicy, EgressRefused, literal
+from toolsys.domain.destinations import EgressPolicy, EgressRefused, is_loopback, literal
 
 type Resolver = Callable[[str, int], Awaitable[list[str]]]
 
@@ -110,12 +110,14 @@ class Mark:
     """One part of a dial: `resolve`, `connect` or `secure`, how long it took, and whether it ended well.
 
     `fact` is what was found, or what OpenSSL says is wrong with a certificate; nothing that the peer wrote.
+    `is_tunnelled`: it was the operator's forward proxy that was asked for the connection.
     """
 
     part: str
     seconds: float
     is_done: bool
     fact: str = ""
+    is_tunnelled: bool = False
 
 
 @dataclass(slots=True)
@@ -166,9 +168,10 @@ def _verify_message(error: BaseException | None) -> str:
 
 
 class WatchedNetwork(httpcore2.AsyncNetworkBackend):
-    def __init__(self, inner: httpcore2.AsyncNetworkBackend, watch: Watch) -> None:
+    def __init__(self, inner: httpcore2.AsyncNetworkBackend, watch: Watch, *, has_proxy: bool = False) -> None:
         self._inner = inner
         self._watch = watch
+        self._has_proxy = has_proxy
 
     async def connect_tcp(
         self,
@@ -179,7 +182,8 @@ class WatchedNetwork(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         with self._watch.noting("connect") as mark:
-            mark.fact = f"{host} port {port}"
+            mark.is_tunnelled = self._has_proxy and not is_loopback(host)
+            mark.fact = f"{host} port {port}" + (", by the forward proxy" if mark.is_tunnelled else "")
             stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
         return _WatchedStream(stream, self._watch)
 

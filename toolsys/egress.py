@@ -54,7 +54,7 @@ _LATE: Final = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.Timeo
 
 
 class EgressFailed(EgressError):
-    """The network said no: unreachable (before anything was sent), connection_lost, timeout."""
+    """The network said no: unreachable, proxy (both before anything was sent), connection_lost, timeout."""
 
 
 class EgressCounts:
@@ -117,7 +117,7 @@ class _Exchange:
             except TimeoutError:
                 raise EgressFailed("timeout", was_sent=self.was_sent, detail="the time for the whole") from None
             except ProxyFailed as error:
-                raise EgressFailed("unreachable", was_sent=False, detail=str(error)) from error
+                raise EgressFailed("proxy", was_sent=False, detail=str(error)) from error
             except _EARLY as error:
                 raise EgressFailed("unreachable", was_sent=False, detail=type(error).__name__) from error
             except httpcore2.TimeoutException as error:
@@ -161,7 +161,8 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         if policy.proxy is not None:
             network = ForwardNetwork(policy.proxy, resolver, network)
         if watch is not None:
-            resolver, network = watch.resolving(resolver), WatchedNetwork(network, watch)
+            resolver = watch.resolving(resolver)
+            network = WatchedNetwork(network, watch, has_proxy=policy.proxy is not None)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls or ssl_context(), max_connections=maximum_connections,
             max_keepalive_connections=maximum_connections, keepalive_expiry=KEEPALIVE_SECONDS, http1=True, http2=False,

@@ -41,7 +41,7 @@ class ForwardNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """`host` is an address. Raises: ProxyFailed, httpcore2.ConnectTimeout."""
+        """`host` is an address. Raises: ProxyFailed; to this machine itself also what dialling raises."""
         if is_loopback(host):
             return await self._network.connect_tcp(host, port, timeout, local_address, socket_options)
         try:
@@ -53,7 +53,7 @@ class ForwardNetwork(httpcore2.AsyncNetworkBackend):
                     await stream.aclose()
                     raise
         except TimeoutError:
-            raise httpcore2.ConnectTimeout("the forward proxy") from None
+            raise ProxyFailed("the forward proxy opened no tunnel in time") from None
         return stream
 
     async def _reached(self, socket_options: Iterable[Any] | None) -> httpcore2.AsyncNetworkStream:

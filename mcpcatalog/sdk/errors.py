@@ -90,6 +90,8 @@ def _of_failure(record: CallRecord) -> remote.RemoteError | None:
         return remote.ResponseTooLarge(str(failure), effect=effect)
     if isinstance(failure, EgressRefused):
         return remote.DestinationRefused(str(failure), effect=effect)
+    if failure.reason == "proxy":
+        return remote.NoWayOut(failure.detail, effect=effect)
     if failure.reason == "timeout":
         return remote.RequestTimeout(str(failure), effect=effect)
     return remote.ServerUnreachable(str(failure), effect=effect)

@@ -115,6 +115,8 @@ class ClientCredentials:
             raise remote.DestinationRefused(f"token endpoint: {refused}", effect="not_applied") from None
         except (EgressError, TimeoutError) as failed:
             detail = failed.reason if isinstance(failed, EgressError) else "timeout"
+            if isinstance(failed, EgressError) and detail == "proxy":
+                raise remote.NoWayOut(f"token endpoint: {failed.detail}", effect="not_applied") from None
             raise remote.ServerUnreachable(f"token endpoint: {detail}", effect="not_applied") from None
 
 

@@ -13,6 +13,7 @@ import httpcore2
 import pytest
 
 from tests.egress.peers import PublicServer, peers
+from tests.egress.proxies import ANSWERS, Proxy, closed
 from tests.egress.run import Resolver
 from tests.egress.table import CLOSED, PUBLIC, PUBLIC_6
 from tests.spec.requirements import gate
@@ -31,68 +32,10 @@ from toolsys.egress import (
 
 API = "https://api.example"
 USER, WORD = "toolsys", "proxy-pass:word/1"
-OK = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 proxy\r\n\r\n"
-ANSWERS: dict[str, bytes] = {
-    "407": b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n",
-    "502": b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 5\r\n\r\nhello",
-    "302": b"HTTP/1.1 302 Found\r\nlocation: https://127.0.0.1/\r\n\r\n",
-    "interim": b"HTTP/1.1 100 Continue\r\n\r\n",
-    "first-words-of-the-target": OK + b"HTTP/1.1 200 OK\r\n\r\n",
-    "another-protocol": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
-    "http-0.9": b"<html>hello</html>",
-    "a-status-too-long": b"HTTP/1.1 2000 OK\r\n\r\n",
-    "nothing": b"",
-}  # fmt: skip
-
 SAYS = {
     "407": "the forward proxy answered 407", "has-no-end": "answered without end", "nothing": "ended before its answer",
     "first-words-of-the-target": "said more than its answer", "another-protocol": "speaks no HTTP/1.1",
 }  # fmt: skip
-
-
-@dataclass
-class Proxy:
-    """Leads each authority of `routes` to a port of this machine; `answer` is what it says instead, where it is set."""
-
-    routes: dict[str, int]
-    answer: bytes | None = None
-    habit: str = ""
-    port: int = 0
-    heads: list[bytes] = field(default_factory=list)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    serving: list[asyncio.Task[Any] | None] = field(default_factory=list)
-
-    @property
-    def asked(self) -> list[str]:
-        return [head.split(b" ", 2)[1].decode() for head in self.heads]
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.serving.append(asyncio.current_task())
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"CONNECT "), head
-            self.heads.append(head)
-            await self._answer(head.split(b" ", 2)[1].decode(), reader, writer)
-        await _closed(writer)
-        self.ended.set()
-
-    async def _answer(self, authority: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.habit == "stalls":
-            await reader.read()
-        while self.habit == "has-no-end":
-            writer.write(b"x-filler: " + b"a" * 1_000 + b"\r\n")
-            await writer.drain()
-        while self.habit == "drips":
-            writer.write(b"x")
-            await writer.drain()
-            await asyncio.sleep(0.02)
-        if self.answer is not None or authority not in self.routes:
-            writer.write(ANSWERS["502"] if self.answer is None else self.answer)
-            await writer.drain()
-            return
-        inner = await asyncio.open_connection("127.0.0.1", self.routes[authority])
-        writer.write(OK)
-        await asyncio.gather(_copied(reader, inner[1]), _copied(inner[0], writer))
 
 
 async def _plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -100,21 +43,7 @@ async def _plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     with suppress(asyncio.IncompleteReadError):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nplain")
-    await _closed(writer)
-
-
-async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    await _closed(writer)
-
-
-async def _closed(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with suppress(ConnectionError):
-        await writer.wait_closed()
+    await closed(writer)
 
 
 @dataclass
@@ -243,8 +172,8 @@ def test_a_proxy_that_makes_no_tunnel_is_a_connection_that_was_not_made(
         return failed, bench
 
     failed, bench = played(scene)
-    assert (failed.reason, failed.was_sent) == ("unreachable", False)
-    assert (bench.public.requests, bench.counts.read()) == ([], {"unreachable": 1})
+    assert (failed.reason, failed.was_sent) == ("proxy", False)
+    assert (bench.public.requests, bench.counts.read()) == ([], {"proxy": 1})
     told = "".join(traceback.format_exception(failed)) + repr(failed) + caplog.text
     assert not any(secret in told for secret in (WORD, base64.b64encode(f"{USER}:{WORD}".encode()).decode()))
     assert SAYS.get(name, "") in str(failed), "an operator sees what is wrong"
@@ -269,7 +198,7 @@ def test_a_proxy_that_is_not_there_is_never_gone_around(host: str) -> None:
         failed = await bench.failure()
         return failed.reason, failed.was_sent, {dialled for dialled, _ in bench.wire.dialled}
 
-    assert played(scene) == ("unreachable", False, {"127.0.0.1"})
+    assert played(scene) == ("proxy", False, {"127.0.0.1"})
 
 
 @gate("egress.proxy")
@@ -321,4 +250,4 @@ def test_who_watches_the_dial_sees_the_target_s_address_fail_and_not_the_proxy_s
                 await transport.handle_async_request(httpx2.Request("GET", API))
         return [(mark.part, mark.fact, mark.is_done) for mark in watch.marks]
 
-    assert played(scene) == [("resolve", PUBLIC, True), ("connect", f"{PUBLIC} port 443", False)]
+    assert played(scene) == [("resolve", PUBLIC, True), ("connect", f"{PUBLIC} port 443, by the forward proxy", False)]

@@ -82,12 +82,14 @@ def test_a_result_that_counts_without_end_makes_a_bounded_number_of_series(
     acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telemetry, "counter_label", BoundedLabel(telemetry.MAXIMUM_COUNTERS))
+    rest = counted("tool_reported_total", ECHO, counter=OTHER)
     for batch in range(2):
         (call,) = acme.propose(("demo.echo", {"text": str(batch)}))
         metrics = {f"endless{batch}_{number}": 1 for number in range(500)}
         acme.work(with_tool(worker, always(ToolResult(ok=True, metrics=metrics, structured={"text": "x"}))), call)
     shown = {sample.labels["counter"] for sample in _samples("tool_reported_total") if "endless" in str(sample.labels)}
     assert len(shown) == telemetry.MAXIMUM_COUNTERS
+    assert counted("tool_reported_total", ECHO, counter=OTHER) - rest == telemetry.MAXIMUM_COUNTERS, "each call's too"
 
 
 @gate("metrics.tools")

@@ -14,6 +14,9 @@ HELD: Final = "tests/integration/mcp/test_quarantine.py::"
 REVIEW: Final = "tests/integration/console/test_reviews.py::"
 FORMS: Final = "tests/integration/console/test_contract_forms.py::"
 EVERYWHERE: Final = "tests/integration/console/test_fleet.py::"
+AGAIN: Final = (
+    "tests/integration/console/test_decision_page.py::test_an_approval_is_committed_before_anybody_is_rung_for"
+)
 MANIFESTS: Final = "tests/unit/test_mcp_manifests.py::"
 IMPORTS: Final = "tests/integration/mcp/test_imports.py::"
 SINCE: Final = (
@@ -275,5 +278,19 @@ CONSOLE_DEFECTS: Final[tuple[Defect, ...]] = (
         'if taken and "sure" not in request.POST:', "if False:",
         "tests/integration/console/test_servers.py"
         "::test_a_credential_is_rotated_with_two_versions_live_and_taken_back",
+    ),
+    defect(
+        "console: a page that never looks again", "a page of what goes on looks again by itself", "toolsys/console.py",
+        '        response["Refresh"] = str(seconds)\n', "        pass\n", AGAIN,
+    ),
+    defect(
+        "console: a page that cannot be kept still", "whoever reads a page can keep it still", "toolsys/console.py",
+        'return "still" in request.GET', "return False", AGAIN,
+    ),
+    defect(
+        "console: a number without words", "the badge says in words what its number counts",
+        "templates/admin/base_site.html", '<span class="visually-hidden"> waiting for you</span>', "",
+        "tests/integration/console/test_decision_page.py"
+        "::test_the_badge_of_every_page_says_in_words_what_its_number_counts",
     ),
 )  # fmt: skip

@@ -290,4 +290,15 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "if await written(lambda: services.begin_reauthentication(server, session_id, at=now)):", "if True:",
         LADDER + "test_what_one_worker_spent_another_does_not_have",
     ),
+    defect(
+        "proxy: surplus of its answer", "what a proxy says beyond its answer is no target's", "toolsys/forwarding.py",
+        "if answer.index(_END) != len(answer) - len(_END):", "if False:",
+        "tests/egress/test_forwarding.py::test_a_proxy_that_makes_no_tunnel_is_a_connection_that_was_not_made",
+    ),
+    defect(
+        "proxy: its refusal is the server's", "a refusal of the proxy is not laid at the server's door", ERRORS,
+        'if failure.reason == "proxy":', "if False:",
+        "tests/integration/mcp/test_forwarding.py"
+        "::test_a_proxy_that_opens_no_way_is_unavailable_for_every_class_and_nothing_was_sent",
+    ),
 )  # fmt: skip

@@ -14,6 +14,9 @@ DESIGN: Final = "tests/races/test_design_races.py::"
 RECOVERY: Final = "tests/integration/test_recovery.py::"
 ATTEMPTED: Final = "tests/integration/test_attempts.py::"
 CALLS: Final = "tests/integration/test_pipeline.py::"
+COUNTERS: Final = (
+    "tests/integration/test_telemetry.py::test_a_result_that_counts_without_end_makes_a_bounded_number_of_series"
+)
 
 PIPELINE_DEFECTS: Final = (
     defect(
@@ -366,5 +369,13 @@ PIPELINE_DEFECTS: Final = (
         "stop by exception alone", "a stop is heard, whoever caught what its signal raised",
         "toolsys/worker.py", "        self._stopping.set()\n", "",
         "tests/integration/test_queue.py::test_a_stop_is_heard_although_somebody_caught_what_its_signal_raised",
+    ),
+    defect(
+        "counters of a tool without bound", "a tool's own counters make a bounded number of series",
+        "toolsys/labels.py", "and len(self._seen) >= self._maximum:", "and False:", COUNTERS,
+    ),
+    defect(
+        "counters of a call without bound", "one call's counters are looked at up to a bound", "toolsys/telemetry.py",
+        "islice(metrics.items(), MAXIMUM_COUNTERS)", "metrics.items()", COUNTERS,
     ),
 )  # fmt: skip

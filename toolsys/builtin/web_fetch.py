@@ -52,6 +52,7 @@ _KINDS: Final = {
     "redirect": (ToolFailureKind.UPSTREAM_ERROR, "tool.upstream_error"),
     "timeout": (ToolFailureKind.TIMEOUT, "tool.timeout"),
     "unreachable": (ToolFailureKind.TRANSPORT, "tool.transport"),
+    "proxy": (ToolFailureKind.TRANSPORT, "tool.transport"),
     "connection_lost": (ToolFailureKind.TRANSPORT, "tool.transport"),
 }
 _DENIED: Final = (ToolFailureKind.PERMISSION, "tool.egress_denied")
@@ -127,7 +128,7 @@ def _unanswered(silence: EgressError) -> ToolResult:
     told = None
     if isinstance(silence, EgressRefused) and silence.reason == "redirect":
         told = f"redirected to {silence.location}"
-    retryable = silence.reason in {"timeout", "unreachable", "connection_lost"}
+    retryable = silence.reason in {"timeout", "unreachable", "proxy", "connection_lost"}
     return _failed(_KINDS.get(silence.reason, _DENIED), str(silence), external_text=told, retryable=retryable)
 
 

@@ -46,6 +46,7 @@ class EgressError(Exception):
     def __init__(self, reason: str, *, was_sent: bool, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
+        self.detail = detail
         self.was_sent = was_sent
 
 

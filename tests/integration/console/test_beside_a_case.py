@@ -6,13 +6,15 @@ from datetime import timedelta
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
+from approvals import policy_services
 from approvals.models import ApprovalVote
 from tests.factories import Tenancy
 from tests.integration.console.conftest import HeldCall, hold
-from tests.integration.console.people import INBOX, Person
+from tests.integration.console.people import INBOX, Person, person
 from tests.integration.console.test_decision_page import decide
 from tests.spec.requirements import gate
 from toolsys import ids
+from toolsys.domain.states import Role
 from toolsys.models import ApprovalRequest, Invocation, RunStep
 from toolsys.tenancy import tenant_transaction
 
@@ -98,6 +100,35 @@ def test_the_inbox_says_how_fast_people_decided_and_the_metric_names_nobody(acme
     assert {name for labels in shown for name in labels} <= {"vote", "le"}
     with tenant_transaction(acme.id):
         assert ApprovalVote.objects.filter(is_withdrawal=True).count() == 1
+
+
+@gate("inbox.lapses")
+def test_the_inbox_says_what_share_of_held_calls_expired_undecided_and_under_which_rule(
+    acme: Tenancy, globex: Tenancy, approver: Person
+) -> None:
+    author = person((acme, Role.TENANT_ADMIN)).user
+    now, path = timezone.now(), f"{INBOX}?tab=expired"
+    hold(globex).change(expires_at=now - timedelta(minutes=1))
+    swept, decided, old = hold(acme, "swept"), hold(acme, "decided"), hold(acme, "last week")
+    hold(acme, "still open")
+    assert "expired undecided" not in approver.text(path)
+    swept.change(status="expired", expires_at=now - timedelta(hours=1), decided_at=now - timedelta(minutes=59))
+    old.change(status="expired", expires_at=now - timedelta(days=2), decided_at=now - timedelta(days=2))
+    decide(approver, decided, note="seen")
+    policy_services.save_rule(
+        tenant_id=acme.id, user=author, name="ask-first", verdict="require_expert_approval",
+        match={"tools": ["demo.echo"]},
+    )  # fmt: skip
+    (disposition,) = acme.propose(("demo.echo", {"text": "nobody looks"}))
+    with tenant_transaction(acme.id):
+        ApprovalRequest.objects.filter(invocation_id=disposition.invocation_id).update(
+            expires_at=now - timedelta(minutes=1)
+        )
+    page = approver.text(path)
+    assert "2 of 3 held calls (67 %) expired undecided in the last day" in page
+    rows = re.findall(r'data-label="Held by">([^<]*)</th><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>', page)
+    assert rows == [("ask-first@1", "1 of 1", "100 %"), ("matrix", "1 of 2", "50 %")]
+    assert "expired undecided" not in approver.text(INBOX)
 
 
 def _votes() -> float:

@@ -1,5 +1,6 @@
 """Deciding a held call on its page: what is shown, what is asked, and that the ring follows the commit."""
 
+import re
 import threading
 from datetime import timedelta
 from typing import Any
@@ -83,6 +84,15 @@ def test_an_approval_is_committed_before_anybody_is_rung_for(
     assert "Refresh" not in done.headers
     assert "as agreed" in done.content.decode()
     assert events_of(held.tenancy, held.disposition)[2] == "approval.approved"
+
+
+def test_the_badge_of_every_page_says_in_words_what_its_number_counts(held: HeldCall, approver: Person) -> None:
+    shown = approver.get(held.page).content.decode()
+    badge = re.search(
+        r'<span class="count">([0-9]+)<span class="visually-hidden"> waiting for you</span></span>', shown
+    )
+    assert badge is not None
+    assert f"<title>({badge[1]}) " in re.sub(r"<title>\s+", "<title>", shown)
 
 
 def test_a_rejection_needs_a_note_and_keeps_nothing_without_one(

@@ -107,11 +107,12 @@ class House:
     runtime: Runtime
     registry: Registry
     commands: Commands = field(default_factory=dict)
+    policy_of: Callable[[ServerConfig], EgressPolicy] = lambda config: policy_of(config)
 
     def offer(self, tenancy: Tenancy, config: ServerConfig) -> Tenancy:
         """Register a server, discover it, and return the tenancy in a new session that pinned its tools."""
         services.register_server(
-            config, policy=policy_of(config), stdio_names=tuple(self.commands), output_ceiling_bytes=1_048_576,
+            config, policy=self.policy_of(config), stdio_names=tuple(self.commands), output_ceiling_bytes=1_048_576,
             using="operator",
         )  # fmt: skip
         self.provider.refresh(tenancy.id, config.server_id)
@@ -131,18 +132,20 @@ class House:
 
 @pytest.fixture
 def houses(database: None) -> Iterator[Callable[..., House]]:
-    """Make workers, each with connections of its own; `commands` are the processes that their deployment defines."""
+    """Make workers, each with connections of its own; `commands` are the processes that their deployment defines, and
+    `policy` what they may dial.
+    """
     ends: list[Callable[[], None]] = []
 
-    def make(commands: Commands | None = None) -> House:
+    def make(commands: Commands | None = None, policy: Callable[[ServerConfig], EgressPolicy] = policy_of) -> House:
         loop, clock = LoopThread(), wiring.SystemClock()
         keeper = LeaseKeeper(clock, 2.0)
         keeper.start()
-        workbench = open_workbench(loop.run, wiring.credentials().of, policy_of)
+        workbench = open_workbench(loop.run, wiring.credentials().of, policy)
         ends.extend([loop.stop, keeper.stop, workbench.close])
         provider = McpProvider(clock, commands or {}, 1_048_576, workbench)
         composed = wiring.compose({"mcp": provider}, WorkerExecution(loop, keeper, clock))
-        return House(provider, composed.runtime, composed.registry, commands or {})
+        return House(provider, composed.runtime, composed.registry, commands or {}, policy)
 
     yield make
     for end in reversed(ends):

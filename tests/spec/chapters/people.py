@@ -20,6 +20,7 @@ ROWS: Final = (
     ),
     Requirement("decision.rate", "notes console §2.1", "How often an agent called a tool in the last hour is shown."),
     Requirement("inbox.pace", "notes console §2.1", "How fast people decide is shown, and counted without names."),
+    Requirement("inbox.lapses", "notes console §2.1", "What expired undecided is shown as a share, by rule."),
     Requirement("console.get", "issue 5 Approvals", "Nothing acts on GET."),
     Requirement("inbox.queries", "issue 5 Figures", "The inbox asks a fixed number of queries, however many wait."),
     Requirement(

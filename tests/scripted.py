@@ -10,9 +10,9 @@ from toolsys.builtin.demo import DemoEcho, DemoExternalWrite
 from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.results import ToolFailure, ToolFailureKind, ToolResult
 from toolsys.domain.spec import JsonObject, ToolSpec
-from toolsys.ports import NotAvailable, Runtime, Tool
+from toolsys.ports import Runtime, Tool
 
-Answer = ToolResult | Exception | Callable[[], ToolResult]
+Answer = ToolResult | BaseException | Callable[[], ToolResult]
 
 
 class Scripted:
@@ -20,18 +20,18 @@ class Scripted:
 
     binding = ""
 
-    def __init__(self, spec: ToolSpec, *answers: Answer, prepared: Sequence[NotAvailable | None] = ()) -> None:
+    def __init__(self, spec: ToolSpec, *answers: Answer, prepared: Sequence[BaseException | None] = ()) -> None:
         self.spec = spec
         self.sent: list[tuple[JsonObject, ToolExecutionContext]] = []
         self._answers = list(answers)
         self._prepared = list(prepared)
 
     @classmethod
-    def echo(cls, *answers: Answer, prepared: Sequence[NotAvailable | None] = ()) -> "Scripted":
+    def echo(cls, *answers: Answer, prepared: Sequence[BaseException | None] = ()) -> "Scripted":
         return cls(DemoEcho.spec, *answers, prepared=prepared)
 
     @classmethod
-    def write(cls, *answers: Answer, prepared: Sequence[NotAvailable | None] = ()) -> "Scripted":
+    def write(cls, *answers: Answer, prepared: Sequence[BaseException | None] = ()) -> "Scripted":
         return cls(DemoExternalWrite.spec, *answers, prepared=prepared)
 
     async def prepare(self, context: ToolExecutionContext) -> None:
@@ -42,7 +42,7 @@ class Scripted:
     async def execute(self, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         self.sent.append((arguments, context))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return await asyncio.to_thread(_told, answer) if callable(answer) else answer
 

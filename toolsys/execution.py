@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
@@ -141,8 +141,16 @@ class WorkerExecution:
     def prepare(self, tool: Tool, context: ToolExecutionContext) -> None:
         # Not isinstance: a runtime check of a protocol costs more than the call it guards.
         prepare = getattr(tool, "prepare", None)
-        if prepare is not None:
-            self._loop.run(prepare(context), self._left(context))
+        if prepare is None:
+            return
+        try:
+            self._loop.run(_contained(prepare(context)), self._left(context))
+        except (NotAvailable, TimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001
+            # Whatever it raises, it has sent nothing of the call.
+            log.error("preparing tool %s raised %s", tool.spec.name, _kind_of(error))
+            raise NotAvailable("tool.server_unreachable", _kind_of(error)) from None
 
     def execute(self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         claim = self._claims.get(context.invocation_id)
@@ -159,7 +167,7 @@ class WorkerExecution:
         self, tool: Tool, arguments: JsonObject, context: ToolExecutionContext, departure: Departure | None
     ) -> ToolResult:
         try:
-            return self._loop.run(_fenced(tool, arguments, context, departure), self._left(context))
+            found = self._loop.run(_fenced(tool, arguments, context, departure), self._left(context))
         except TimeoutError:
             return _failed(ToolFailureKind.TIMEOUT, f"no answer within {context.timeout_seconds:.1f} s")
         except OutputTooLarge as runaway:
@@ -173,17 +181,38 @@ class WorkerExecution:
         except Exception as error:  # noqa: BLE001
             # A tool is code that we did not write: whatever it raises is its failure. The text may hold what it was
             # given or told, so only the exception's type is kept and logged.
-            log.error("tool %s raised %s", tool.spec.name, type(error).__name__)
-            return _failed(ToolFailureKind.INTERNAL, type(error).__name__)
+            log.error("tool %s raised %s", tool.spec.name, _kind_of(error))
+            return _failed(ToolFailureKind.INTERNAL, _kind_of(error))
+        if not isinstance(found, ToolResult):
+            # It has run, and nobody can read its answer.
+            return _failed(ToolFailureKind.OUTPUT_INVALID, f"not a ToolResult: {type(found).__name__}")
+        return found
 
 
 async def _fenced(
     tool: Tool, arguments: JsonObject, context: ToolExecutionContext, departure: Departure | None
-) -> ToolResult:
+) -> object:
     """In a context of its own: whatever the tool sends asks for this claim's lease before its first byte."""
     if departure is not None:
         MAY_SEND.set(departure)
-    return await tool.execute(arguments, context)
+    return await _contained(tool.execute(arguments, context))
+
+
+class _Ended(Exception):
+    """A tool asked the whole process to end."""
+
+
+async def _contained[T](work: Awaitable[T]) -> T:
+    """What a tool asks of its process, nobody does: it would end the loop under the calls of all others."""
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as wish:
+        raise _Ended(type(wish).__name__) from None
+
+
+def _kind_of(error: Exception) -> str:
+    """Name an exception by its type: its text may hold what the tool was given or told."""
+    return str(error) if isinstance(error, _Ended) else type(error).__name__
 
 
 def _failed(kind: ToolFailureKind, detail: str) -> ToolResult:

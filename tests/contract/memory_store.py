@@ -72,13 +72,17 @@ class MemoryStore:
         )  # fmt: skip
 
     def _alarms(self, run_id: UUID) -> tuple[Alarm, ...]:
+        unknown, denied = InvocationStatus.UNCERTAIN, InvocationStatus.DENIED
+        found = [
+            row for row in self.tables.of_run(run_id)
+            if (row.identical_count >= 4 or row.status in {denied, unknown}) and row.id not in self.tables.not_happened
+        ]  # fmt: skip
+        weighty_first = sorted(found, key=lambda row: (row.status is not unknown, row.identical_count < 4))
         return tuple(
             Alarm(row.tool_name, row.arguments_hash, row.outcome_status, row.reason_code, row.identical_count,
                   row.step.number)
-            for row in self.tables.of_run(run_id)
-            if (row.identical_count >= 4 or row.status in {InvocationStatus.DENIED, InvocationStatus.UNCERTAIN})
-            and row.id not in self.tables.not_happened
-        )[:200]  # fmt: skip
+            for row in sorted(weighty_first[:200], key=lambda row: row.id, reverse=True)
+        )  # fmt: skip
 
     def _previous_step(self, run_id: UUID, number: int) -> int | None:
         return max((known for owner, known in self.tables.steps if owner == run_id and known < number), default=None)

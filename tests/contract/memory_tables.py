@@ -216,9 +216,11 @@ class Tables:
         return True
 
     def resolve(self, row_id: UUID, *, has_happened: bool) -> None:
-        """Record what a person found out; the call stays uncertain, and what did not happen alarms no more."""
+        """Record what a person found out last; the call stays uncertain, what did not happen alarms no more."""
         assert self.calls[row_id].status is InvocationStatus.UNCERTAIN
-        if not has_happened:
+        if has_happened:
+            self.not_happened.discard(row_id)
+        else:
             self.not_happened.add(row_id)
 
     def deactivate_approver(self, row_id: UUID) -> None:

@@ -115,6 +115,19 @@ def test_what_could_not_be_prepared_was_not_sent_and_may_be_tried_again(acme: Te
 
 
 @gate("attempts.bounded")
+def test_whatever_a_preparation_raises_was_not_sent(acme: Tenancy, worker: Runtime) -> None:
+    tool = Scripted.write(DONE, prepared=[ValueError("s3cret"), SystemExit(3), None])
+    runtime = tool.installed_in(worker)
+    held = approved_write(acme)
+    assert [acme.work(runtime, held)[0].state, acme.work_later(runtime, held).state] == [Progress.IN_FLIGHT] * 2
+    waiting = row_of(acme, held)
+    assert (waiting.status, waiting.effect_sent_at, tool.sent) == ("authorized", None, [])
+    assert waiting.error == {"detail": "attempt 2: tool.server_unreachable"}
+    ended = acme.work_later(runtime, held)
+    assert (ended.outcome_status, len(tool.sent)) == (OutcomeStatus.SUCCEEDED, 1)
+
+
+@gate("attempts.bounded")
 def test_ringing_again_and_again_does_not_shorten_the_wait(acme: Tenancy, worker: Runtime) -> None:
     tool = Scripted.echo(failing(ToolFailureKind.UPSTREAM_ERROR, "tool.rate_limited", 20.0), DONE)
     (call,) = acme.propose(("demo.echo", {"text": "x"}))

@@ -52,6 +52,30 @@ def test_a_result_that_does_not_fit_its_schema_failed_and_has_run(
     assert "2026" not in str(row.error), "what a validator says never holds the value"
 
 
+@gate("validation.total")
+@pytest.mark.parametrize("answer", [None, {"ok": True}, "done", object()], ids=["none", "object", "text", "other"])
+def test_an_answer_that_is_no_result_failed_and_has_run(acme: Tenancy, worker: Runtime, answer: Any) -> None:
+    async def junk(*_arguments: object) -> Any:
+        return answer
+
+    done = ended(acme, with_tool(worker, junk))
+    assert (done.outcome_status, done.reason_code) == ("failed", "tool.output_invalid")
+    assert "tool.call.started" in events_of(acme, done)
+
+
+@gate("validation.total")
+@pytest.mark.parametrize("wish", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_a_tool_that_asks_its_process_to_end_has_failed_and_ends_nothing_else(
+    acme: Tenancy, worker: Runtime, wish: BaseException
+) -> None:
+    async def leaving(*_arguments: object) -> ToolResult:
+        raise wish
+
+    done = ended(acme, with_tool(worker, leaving))
+    assert (done.outcome_status, done.reason_code) == ("failed", "tool.internal")
+    assert ended(acme, worker, arguments={"text": "x"}).outcome_status == "succeeded"
+
+
 @gate("output.invalid")
 def test_an_answer_that_did_not_fit_stays_readable_as_text(acme: Tenancy, worker: Runtime) -> None:
     done = ended(acme, with_tool(worker, always(ToolResult(ok=True, structured={"a": "x"})), output_schema=OBJECT))

@@ -299,10 +299,19 @@ SQL_DEFECTS: Final = (
     ),
     defect(
         "any finding lifts the breaker", "only what is known not to have happened alarms no more",
-        "toolsys/sql/20_facts.sql", "AND u.invocation_id = n.id AND u.resolution = 'not_happened')",
-        "AND u.invocation_id = n.id)",
+        "toolsys/sql/20_facts.sql", "IS DISTINCT FROM 'not_happened')", "IS NULL)",
         "tests/contract/store/test_repetition.py::"
         "test_an_uncertain_call_stays_so_and_alarms_until_it_is_known_not_to_have_happened",
+    ),
+    defect(
+        "first finding counts", "a later finding takes back an earlier one", "toolsys/sql/20_facts.sql",
+        "ORDER BY u.id DESC LIMIT 1)", "ORDER BY u.id LIMIT 1)",
+        "tests/contract/store/test_repetition.py::test_a_later_finding_takes_back_an_earlier_one",
+    ),
+    defect(
+        "denials hide the unknown", "no number of denials hides an unknown outcome", "toolsys/sql/20_facts.sql",
+        "ORDER BY n.status = 'uncertain' DESC, n.identical_count >= 4 DESC, n.id DESC", "ORDER BY n.id DESC",
+        "tests/contract/store/test_repetition.py::test_no_number_of_denials_hides_what_alone_stops_a_call",
     ),
     defect(
         "step closed early", "a step ends when every call of it has a terminal row", "toolsys/sql/10_guards.sql",

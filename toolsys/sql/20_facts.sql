@@ -17,16 +17,18 @@ BEGIN
             'expired', r.deadline_at <= clock_timestamp(), 'cancelled', r.cancel_requested_at IS NOT NULL,
             'calls_left', CASE WHEN r.budgets ? 'calls' THEN greatest((r.budgets->>'calls')::int - r.calls_begun, 0) END,
             'manifest', r.manifest, 'delivered_trust', r.delivered_trust, 'session_id', r.session_id,
-            -- What a breaker looks at, newest first. What is known not to have happened alarms no more.
-            'alarms', (SELECT coalesce(jsonb_agg(to_jsonb(a)), '[]') FROM (
-                SELECT n.tool_name, n.normalized_arguments_hash AS arguments_hash, n.outcome_status, n.reason_code,
-                    n.identical_count, n.step_number
+            -- What a breaker looks at, newest first; where that is too much, what alone stops a call goes before
+            -- denials. Of findings the latest counts: what is known not to have happened alarms no more.
+            'alarms', (SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY a.id DESC), '[]') FROM (
+                SELECT n.id, n.tool_name, n.normalized_arguments_hash AS arguments_hash, n.outcome_status,
+                    n.reason_code, n.identical_count, n.step_number
                 FROM tool_invocations n
                 WHERE n.tenant_id = p_tenant AND n.run_id = p_run
                   AND (n.identical_count >= 4 OR n.status IN ('denied', 'uncertain'))
-                  AND NOT EXISTS (SELECT 1 FROM uncertain_resolutions u WHERE u.tenant_id = p_tenant
-                      AND u.invocation_id = n.id AND u.resolution = 'not_happened')
-                ORDER BY n.id DESC LIMIT 200) a),
+                  AND (n.status <> 'uncertain' OR (SELECT u.resolution FROM uncertain_resolutions u
+                      WHERE u.tenant_id = p_tenant AND u.invocation_id = n.id
+                      ORDER BY u.id DESC LIMIT 1) IS DISTINCT FROM 'not_happened')
+                ORDER BY n.status = 'uncertain' DESC, n.identical_count >= 4 DESC, n.id DESC LIMIT 200) a),
             'previous_step', (SELECT max(b.step_number) FROM run_steps b
                 WHERE b.tenant_id = p_tenant AND b.run_id = p_run AND b.step_number < p_step)),
         'step', (SELECT jsonb_build_object('id', st.id, 'body_hash', st.body_hash, 'origin_trust', st.origin_trust,

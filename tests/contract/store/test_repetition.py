@@ -5,6 +5,7 @@ import pytest
 from tests.contract.store.cases import READ, WRITE, call_of, case_of, claimed, concluded, intended
 from tests.contract.store.worlds import World
 from tests.spec.requirements import gate
+from toolsys.domain.calls import ProposedCall
 from toolsys.domain.repetition import Alarm
 from toolsys.domain.states import OutcomeStatus, RunStatus
 from toolsys.ports import Store
@@ -18,6 +19,19 @@ def succeed(world: World, store: Store, number: int, evidence: str | None = None
 
 def alarms(world: World, store: Store) -> tuple[Alarm, ...]:
     return store.read_facts(call_of(world, number=99)).run.alarms
+
+
+def uncertain(world: World, store: Store) -> tuple[ProposedCall, Alarm]:
+    """Return the first call of the run, whose outcome nobody knows, and the alarm that it is."""
+    call = call_of(world, WRITE, number=1)
+    intended(store, call, WRITE)
+    unknown = concluded(
+        claimed(store, call, WRITE), outcome_status=OutcomeStatus.UNCERTAIN, reason_code="tool.outcome_unknown"
+    )
+    store.commit_result(unknown)
+    (alarm,) = alarms(world, store)
+    assert alarm.outcome_status is OutcomeStatus.UNCERTAIN
+    return call, alarm
 
 
 @gate("store.contract")
@@ -71,14 +85,33 @@ def test_the_step_before_is_the_last_one_that_was_written(world: World) -> None:
 def test_an_uncertain_call_stays_so_and_alarms_until_it_is_known_not_to_have_happened(
     world: World, has_happened: bool
 ) -> None:
-    store, call = world.store(), call_of(world, WRITE, number=1)
-    intended(store, call, WRITE)
-    unknown = concluded(
-        claimed(store, call, WRITE), outcome_status=OutcomeStatus.UNCERTAIN, reason_code="tool.outcome_unknown"
-    )
-    store.commit_result(unknown)
-    (alarm,) = alarms(world, store)
-    assert alarm.outcome_status is OutcomeStatus.UNCERTAIN
+    store = world.store()
+    call, alarm = uncertain(world, store)
     world.resolve(call.invocation_id, has_happened=has_happened)
     assert alarms(world, store) == ((alarm,) if has_happened else ())
     assert world.seen(call.invocation_id).outcome_status is OutcomeStatus.UNCERTAIN
+
+
+@gate("breaker.uncertain")
+@gate("recovery.resolution")
+def test_a_later_finding_takes_back_an_earlier_one(world: World) -> None:
+    store = world.store()
+    call, alarm = uncertain(world, store)
+    for has_happened, left in ((False, ()), (True, (alarm,)), (False, ())):
+        world.resolve(call.invocation_id, has_happened=has_happened)
+        assert alarms(world, store) == left
+
+
+@gate("breaker.uncertain")
+def test_no_number_of_denials_hides_what_alone_stops_a_call(world: World) -> None:
+    store = world.store()
+    _, unknown = uncertain(world, store)
+    for number in range(2, 6):
+        succeed(world, store, number)
+    for number in range(6, 208):
+        call = call_of(world, number=number, arguments={"line": f"{number}"})
+        store.commit_refusal(case_of(store, call), "policy.scope.missing", "")
+    found = alarms(world, store)
+    assert len(found) == 200
+    assert [alarm.step_number for alarm in found] == [*range(207, 9, -1), 5, 1]
+    assert (found[-1], found[-2].identical_count) == (unknown, 4)

@@ -314,6 +314,11 @@ SQL_DEFECTS: Final = (
         "tests/contract/store/test_repetition.py::test_no_number_of_denials_hides_what_alone_stops_a_call",
     ),
     defect(
+        "run expired with an open call", "a run is expired when its calls are over", "toolsys/sql/79_run_expiry.sql",
+        "AND s.completed_at IS NULL)", "AND false)",
+        "tests/integration/api/test_run_expiry.py::test_a_run_with_an_open_call_waits_for_it",
+    ),
+    defect(
         "step closed early", "a step ends when every call of it has a terminal row", "toolsys/sql/10_guards.sql",
         "AND completed_at IS NULL AND v.call_count = (", "AND completed_at IS NULL AND v.call_count >= (",
         PROPOSAL + "test_a_step_is_closed_by_its_last_call_only",

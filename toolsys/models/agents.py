@@ -86,7 +86,10 @@ class Run(TenantOwned):
 
     class Meta:
         db_table = "runs"
-        indexes = [models.Index(fields=["tenant", "session", "-created_at"], name="run_by_session")]
+        indexes = [
+            models.Index(fields=["tenant", "session", "-created_at"], name="run_by_session"),
+            models.Index(fields=["deadline_at"], name="run_by_deadline", condition=models.Q(ended_at=None)),
+        ]
 
     @property
     def calls_left(self) -> int | None:

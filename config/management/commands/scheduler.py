@@ -22,6 +22,8 @@ from toolsys.sweeper import Chore
 STOP_SECONDS = 5.0
 # How often messages, conversations and catalogs that have grown old are looked for.
 OLD_SECONDS = 600.0
+# How often runs are looked for whose deadline has passed; their refusals do not wait for it.
+EXPIRY_SECONDS = 30.0
 
 
 class Command(BaseCommand):
@@ -38,8 +40,9 @@ class Command(BaseCommand):
         old = Chore(OLD_SECONDS, partial(retention.forget_deliveries, numbers.outbox_retention_days))
         silent = Chore(OLD_SECONDS, partial(forgetting.forget_conversations, numbers.mcp_retention_days))
         listed = Chore(OLD_SECONDS, partial(forget_catalogs, numbers.mcp_catalog_retention_days))
+        runs = Chore(EXPIRY_SECONDS, forgetting.expire_runs)
         outbox = (numbers.outbox_seconds, stopping)
         courier = threading.Thread(target=wiring.courier().serve, args=outbox, name="courier", daemon=True)
         courier.start()
-        sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [orphans, old, silent, listed])
+        sweeper.serve(numbers.sweep_seconds, numbers.sweep_seconds, stopping, [runs, orphans, old, silent, listed])
         courier.join(STOP_SECONDS)

@@ -74,23 +74,23 @@ def _migrated_template() -> str:
     files = sorted([*ROOT.glob("*/migrations/*.py"), *ROOT.glob("*/sql/*.sql"), ROOT / "toolsys/rowsecurity.py"])
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     name = f"template_{digest}"
-    with psycopg.connect(_address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
+    with psycopg.connect(address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
         known = [
             row[0] for row in owner.execute("SELECT datname FROM pg_database WHERE datname ~ '^(template_|making_)'")
         ]
         if name in known:
             return name
         for other in set(known) - {"template_0", "template_1"}:
-            _drop(owner, other)
+            drop(owner, other)
         owner.execute("CREATE DATABASE making_template TEMPLATE toolsys")
-        addresses = {variable: _address(variable, "making_template") for variable in URLS}
+        addresses = {variable: address(variable, "making_template") for variable in URLS}
         command = [sys.executable, "manage.py", "migrate", "--database", "owner", "-v", "0"]
         subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **addresses})
         owner.execute(f"ALTER DATABASE making_template RENAME TO {name}")
     return name
 
 
-def _drop(owner: "psycopg.Connection[Any]", name: str) -> None:
+def drop(owner: "psycopg.Connection[Any]", name: str) -> None:
     """Drop a database that nobody of ours uses.
 
     The owner may not end an autovacuum worker, which is a superuser's: PostgreSQL ends it for a drop without force, and
@@ -110,16 +110,16 @@ def _drop(owner: "psycopg.Connection[Any]", name: str) -> None:
 def _own_database(template: str) -> None:
     """Clone the migrated database for this process, and take a Valkey database of its own."""
     name = f"toolsys_{WORKER}"
-    with psycopg.connect(_address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
-        _drop(owner, name)
+    with psycopg.connect(address("DATABASE_OWNER_URL", "postgres"), autocommit=True) as owner:
+        drop(owner, name)
         owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     for variable in URLS:
-        os.environ[variable] = _address(variable, name)
+        os.environ[variable] = address(variable, name)
     number = 1 if WORKER == "main" else 2 + int(WORKER.removeprefix("gw"))
     os.environ["REDIS_URL"] = f"{os.environ['REDIS_URL'].partition('?')[0]}?db={number}"
 
 
-def _address(variable: str, database: str) -> str:
+def address(variable: str, database: str) -> str:
     return urlunsplit(urlsplit(os.environ[variable])._replace(path=f"/{database}"))
 
 

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from approvals import cases, evidence, grants, inbox, lapses, pace, reauthentication, selectors, services
+from approvals import cases, evidence, fingerprints, grants, inbox, lapses, pace, reauthentication, selectors, services
 from approvals.selectors import DecisionView
 from toolsys import arguments, inert
 from toolsys.composition import composed
@@ -113,9 +113,12 @@ class ApprovalRequestAdmin(ReadOnlyAdmin):
             return HttpResponseRedirect(request.path)
         pending = [row for row in shown if row.status == ApprovalStatus.PENDING]
         altered = evidence.altered_among(pending, composed().runtime.sealer)
+        marks = fingerprints.of_calls([row.invocation for row in shown], composed().runtime.sealer)
+        lines = {row.pk: fingerprints.marked(arguments.rows(row.invocation.arguments), marks.get(row.invocation_id, {}))
+                for row in shown}  # fmt: skip
         context = {
             "title": f"Decide {len(shown)} together", "rejections": REJECTIONS, "note": note,
-            "rows": [(row, arguments.rows(row.invocation.arguments), altered.get(row.pk, [])) for row in shown],
+            "rows": [(row, lines[row.pk], altered.get(row.pk, [])) for row in shown],
             "may_approve": not altered
             and len(shown) <= services.BULK_APPROVALS
             and len({row.invocation.tool_name for row in shown}) == 1

@@ -11,7 +11,8 @@ from typing import Any, Final
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 
-from approvals import given, wording
+from approvals import fingerprints, given, wording
+from approvals.fingerprints import Fingerprints
 from approvals.given import Given
 from approvals.models import PolicyRuleVersion
 from approvals.wording import MatchedRule
@@ -45,20 +46,23 @@ class Reason:
 class Earlier:
     """Earlier decisions about the tool. `approved` and `others` count among the newest 500 of the organisation.
 
+    `requests` come with the pointers of this call under which something stands that was redacted there too.
     `compared` is the newest approved call of this agent, and `differences` lead from its arguments to these; `hidden`
-    are members that are redacted on both sides.
+    are members that are redacted on both sides, with whether they are the same, as far as anybody can tell.
     """
 
-    requests: list[ApprovalRequest]
+    requests: list[tuple[ApprovalRequest, list[str]]]
     approved: int
     others: int
     compared: Invocation | None
     differences: list[Difference]
-    hidden: list[Difference]
+    hidden: list[tuple[Difference, bool | None]]
+    is_identical: bool
 
     @property
-    def is_identical(self) -> bool:
-        return self.compared is not None and not self.differences and not self.hidden
+    def is_beyond(self) -> bool:
+        """The two differ, and nothing that is shown does: long texts and large objects are cut."""
+        return not self.is_identical and not self.differences and all(is_same for _, is_same in self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +85,15 @@ def case_of(request: ApprovalRequest, decision: PolicyDecision | None, sealer: S
     """Gather a case. The request comes with its invocation and its run's session."""
     call = request.invocation
     description, schema = _pinned(call)
+    sent = given.given_of(call, schema, sealer)
+    earlier, marks = _earlier(request, sealer)
     return Case(
         effect=wording.effect(call.side_effect, call.idempotency_class),
-        rows=arguments.rows(call.arguments),
+        rows=given.noted(fingerprints.marked(arguments.rows(call.arguments), marks), sent),
         reason=_reason(decision) if decision is not None else None,
-        earlier=_earlier(request),
+        earlier=earlier,
         description=description,
-        given=given.given_of(call, schema, sealer),
+        given=sent,
         last_hour=_last_hour(request),
     )
 
@@ -101,7 +107,8 @@ def _reason(decision: PolicyDecision) -> Reason:
     return Reason(decision, wording.facts(decision.matched), seen)
 
 
-def _earlier(request: ApprovalRequest) -> Earlier:
+def _earlier(request: ApprovalRequest, sealer: Sealer) -> tuple[Earlier, Fingerprints]:
+    """Return what was decided before, and the fingerprints of this call, which it is compared by."""
     call = request.invocation
     newest = ApprovalRequest.objects.filter(status__in=_DECIDED).exclude(pk=request.pk).order_by("-id")[:LOOKED_AT]
     of_tool = ApprovalRequest.objects.filter(pk__in=newest.values("pk"), invocation__tool_name=call.tool_name)
@@ -111,14 +118,23 @@ def _earlier(request: ApprovalRequest) -> Earlier:
     yes = [each for each in found if each.status in _SAID_YES]
     agent = request.run.session.agent_id
     compared = next((each.invocation for each in yes if each.run.session.agent_id == agent), None)
-    differences = arguments.differences(compared.arguments, call.arguments) if compared is not None else []
-    if compared is not None and compared.normalized_arguments_hash == call.normalized_arguments_hash:
-        differences = []
-    return Earlier(
-        requests=found[:HISTORY], approved=len(yes), others=len(found) - len(yes), compared=compared,
+    is_identical = compared is not None and compared.normalized_arguments_hash == call.normalized_arguments_hash
+    is_other = compared is not None and not is_identical
+    differences = arguments.differences(compared.arguments, call.arguments) if compared and is_other else []
+    listed = found[:HISTORY]
+    beside = {each.pk: each for each in (compared, *(row.invocation for row in listed)) if each is not None}
+    marks = fingerprints.of_calls([call, *beside.values()], sealer)
+    here, there = marks.get(call.pk, {}), marks.get(compared.pk, {}) if compared is not None else {}
+    earlier = Earlier(
+        requests=[(row, fingerprints.shared(here, marks.get(row.invocation_id, {}))) for row in listed],
+        approved=len(yes), others=len(found) - len(yes), compared=compared,
         differences=[each for each in differences if each.kind != "hidden"],
-        hidden=[each for each in differences if each.kind == "hidden"],
+        hidden=[
+            (each, fingerprints.is_same(each.pointer, here, there)) for each in differences if each.kind == "hidden"
+        ],
+        is_identical=is_identical,
     )  # fmt: skip
+    return earlier, here
 
 
 def _last_hour(request: ApprovalRequest) -> int:

@@ -6,7 +6,9 @@ next version, and a form that shows an older one than the newest is refused. Tri
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import messages
+from django.contrib.admin import display
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -19,6 +21,7 @@ from toolsys.console import ReadOnlyAdmin, has_role, parsed_id, tenant_of
 from toolsys.domain.states import Role
 from toolsys.models import Agent
 from toolsys.problems import Problem
+from toolsys.timeline import duration
 
 
 def may_write(request: HttpRequest) -> bool:
@@ -104,15 +107,23 @@ class PolicyRuleAdmin(ReadOnlyAdmin):
 
 class PolicyProfileAdmin(ReadOnlyAdmin):
     nothing = "No profile is written down: each is as strict as the matrix, and nothing may loosen it."
-    list_display = ("name", "may_loosen", "expires_seconds", "consume_seconds")
+    list_display = ("name", "may_loosen", "time_to_decide", "time_to_use")
     sortable_by = ()
     ordering = ("name",)
-    fields: ClassVar[Any] = ("name", "may_loosen", "expires_seconds", "consume_seconds")
-    readonly_fields: ClassVar[Any] = ("may_loosen",)
+    fields: ClassVar[Any] = ("name", "may_loosen", "time_to_decide", "time_to_use")
+    readonly_fields: ClassVar[Any] = ("may_loosen", "time_to_decide", "time_to_use")
 
     def may_loosen(self, row: PolicyProfile) -> str:
         said = [f"{effect} down to {verdict}".replace("_", " ") for effect, verdict in sorted(row.mildest.items())]
         return "; ".join(said) or "nothing"
+
+    @display(description="time to decide")
+    def time_to_decide(self, row: PolicyProfile) -> str:
+        return _time(row.expires_seconds, settings.TOOLSYS.approval_expiry_seconds)
+
+    @display(description="time to use an approval")
+    def time_to_use(self, row: PolicyProfile) -> str:
+        return _time(row.consume_seconds, settings.TOOLSYS.approval_consume_seconds)
 
 
 class ToolPermissionAdmin(ReadOnlyAdmin):
@@ -156,6 +167,11 @@ class ToolPermissionAdmin(ReadOnlyAdmin):
 
     def change_view(self, *args: Any, **kwargs: Any) -> HttpResponse:
         raise Http404
+
+
+def _time(own: float | None, of_deployment: float) -> str:
+    """Say what counts, as `gate.SeatDesk` takes it."""
+    return duration(own * 1000) if own else f"{duration(of_deployment * 1000)}, as everywhere in this deployment"
 
 
 def _posted(request: HttpRequest, given: dict[str, Any]) -> Any:

@@ -26,7 +26,11 @@ _ALPHABETS: Final = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One member. `text` is the value, or the beginning of a long one, whose whole is in `folded`."""
+    """One member. `text` is the value, or the beginning of a long one, whose whole is in `folded`.
+
+    `fingerprints` tell what is redacted in it apart, `is_composed`: it was sent in another form of the same letters.
+    Both are for whoever has the sealed bytes to say.
+    """
 
     pointer: str
     name: str
@@ -36,6 +40,8 @@ class Row:
     folded: str = ""
     warnings: tuple[str, ...] = ()
     is_redacted: bool = False
+    fingerprints: tuple[str, ...] = ()
+    is_composed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ def _rows(value: Any, pointer: str, name: str, depth: int) -> Iterator[Row]:
     if pointer:
         yield _row(value, pointer, name, depth)
     for key, member in members:
-        yield from _rows(member, f"{pointer}/{_escaped(key)}", key, depth + 1)
+        yield from _rows(member, f"{pointer}/{escaped(key)}", key, depth + 1)
 
 
 def _row(value: Any, pointer: str, name: str, depth: int) -> Row:
@@ -112,7 +118,7 @@ def _leaves(value: Any, pointer: str, depth: int) -> Iterator[tuple[str, str]]:
     if not members:
         yield pointer or "/", _scalar(value, cut=False)
     for key, member in members:
-        yield from _leaves(member, f"{pointer}/{_escaped(key)}", depth + 1)
+        yield from _leaves(member, f"{pointer}/{escaped(key)}", depth + 1)
 
 
 def _compared(pointer: str, before: str | None, after: str | None) -> Difference | None:
@@ -147,7 +153,8 @@ def _kind(value: Any) -> str:
     return "yes or no" if isinstance(value, bool) else "number"
 
 
-def _escaped(key: str) -> str:
+def escaped(key: str) -> str:
+    """Return a name as a JSON pointer writes it."""
     return key.replace("~", "~0").replace("/", "~1")
 
 

@@ -33,6 +33,16 @@ SECRETS = st.sampled_from([
 ])  # fmt: skip
 
 
+@gate("decision.fingerprints")
+@given(st.lists(st.one_of(SECRETS, st.text(max_size=40)), max_size=6).map("".join))
+def test_the_marks_of_a_text_and_what_is_taken_out_of_it_are_as_many_and_in_order(text: str) -> None:
+    assume(redaction.MARK not in text)
+    shown = redaction.redact_text(text)
+    for taken in redaction.replaced(text):
+        shown = shown.replace(redaction.MARK, taken, 1)
+    assert shown == text.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode()
+
+
 @gate("names.normalization", "names.grammar")
 @given(st.text(max_size=120))
 def test_every_remote_name_becomes_a_name_in_the_grammar(remote: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.spec.requirements import gate
-from toolsys.domain.redaction import MARK, MAXIMUM_MEMBERS, MAXIMUM_TEXT, redact, redact_text
+from toolsys.domain.redaction import MARK, MAXIMUM_MEMBERS, MAXIMUM_TEXT, redact, redact_text, replaced
 
 SECRETS = [
     "AKIAIOSFODNN7EXAMPLE",
@@ -187,3 +187,10 @@ def test_long_text_wide_objects_and_deep_values_are_cut() -> None:
         deep = {"a": [deep]}
     assert MARK in json.dumps(redact(deep))
     assert "password" not in json.dumps(redact(deep))
+
+
+@gate("decision.fingerprints")
+def test_what_is_taken_out_is_told_in_the_order_of_its_marks() -> None:
+    text = "to +14155552671 or jane@example.org, key AKIAIOSFODNN7EXAMPLE, order 12345678901, id 078-05-1120"
+    assert replaced(text) == ["+14155552671", "jane@example.org", "AKIAIOSFODNN7EXAMPLE", "078-05-1120"]
+    assert replaced("nothing to hide, literally [REDACTED] \U000f0000 \0 \ud800") == []

@@ -16,6 +16,8 @@ MAXIMUM_TEXT: Final = 2_000
 MAXIMUM_MEMBERS: Final = 200
 MAXIMUM_DEPTH: Final = 12
 _MARGIN: Final = 1_000
+# Lone surrogates stand for what is taken out: a cut text has none, and they are more than it has characters.
+_PLACES: Final = 0xD800
 NAMES_KEPT: Final = 4_096
 LONGEST_KEPT_NAME: Final = 64
 _SHORTEST, _LONGEST = 10**9, 10**19  # of numbers that can be a phone or a card
@@ -87,10 +89,7 @@ def _members(value: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def redact_text(text: str) -> str:
     """Replace secrets and personal data, cut to 2,000 characters; NUL and lone surrogates go (jsonb refuses them)."""
-    cut = text[: _before_a_straddling_match(text) if len(text) > MAXIMUM_TEXT else MAXIMUM_TEXT]
-    cut = cut.replace("\0", "\N{SYMBOL FOR NULL}")
-    if not cut.isascii():
-        cut = cut.encode("utf-8", "replace").decode("utf-8")
+    cut = _cut(text)
     if cut.isalpha():
         return cut
     found = _SECRET_TEXT.sub(MARK, cut)
@@ -98,6 +97,27 @@ def redact_text(text: str) -> str:
     found = _SOCIAL_SECURITY.sub(MARK, found)
     found = _DIGITS.sub(_card_or_phone, found)
     return found if len(text) <= MAXIMUM_TEXT else f"{found}... [{len(text) - len(cut)} more characters]"
+
+
+def replaced(text: str) -> list[str]:
+    """Return what `redact_text` takes out of a text, in the order of its marks; for whoever holds the whole text."""
+    found: list[str] = []
+
+    def taken(match: re.Match[str]) -> str:
+        found.append(match.group())
+        return chr(_PLACES + len(found) - 1)
+
+    rest = _cut(text)
+    for pattern in (_SECRET_TEXT, _EMAIL, _SOCIAL_SECURITY):
+        rest = pattern.sub(taken, rest)
+    rest = _DIGITS.sub(lambda match: taken(match) if _card_or_phone(match) == MARK else match.group(), rest)
+    return [found[ord(char) - _PLACES] for char in rest if ord(char) - _PLACES in range(len(found))]
+
+
+def _cut(text: str) -> str:
+    cut = text[: _before_a_straddling_match(text) if len(text) > MAXIMUM_TEXT else MAXIMUM_TEXT]
+    cut = cut.replace("\0", "\N{SYMBOL FOR NULL}")
+    return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
 
 
 def _before_a_straddling_match(text: str) -> int:

@@ -1,13 +1,15 @@
 """Filters of the console's templates: `{{ text|visible }}` for names and notes that came from elsewhere, with invisible
-characters made visible, and `{{ milliseconds|duration }}`. Escaping stays the template engine's.
+characters made visible, `{{ milliseconds|duration }}`, and times as people say them. Escaping stays the template's.
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.timesince import timesince, timeuntil
 
 from toolsys import inert, timeline
 
@@ -24,6 +26,21 @@ def visible(value: object) -> str:
 def plain(value: object) -> str:
     """A value of an enumeration, as people write it."""
     return str(value).replace("_", " ")
+
+
+@register.filter
+def ago(moment: datetime) -> str:
+    return f"{_length(timesince(moment))} ago"
+
+
+@register.filter
+def ahead(moment: datetime) -> str:
+    return f"in {_length(timeuntil(moment))}"
+
+
+def _length(text: str) -> str:
+    """Zero minutes are none that anybody would say."""
+    return "less than a minute" if text.startswith("0") else text
 
 
 @register.filter

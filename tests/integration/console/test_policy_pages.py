@@ -227,3 +227,11 @@ def test_the_explanation_of_a_call_has_its_fourteen_steps(acme: Tenancy, globex:
     assert page.count("★<span") == 1
     assert person((globex, Role.TENANT_ADMIN)).get(path).status_code == 404
     assert person((acme, Role.OPERATOR)).get(path).status_code == 404
+
+
+def test_a_profile_says_which_times_count_its_own_or_the_deployments(acme: Tenancy, admin: Person) -> None:
+    row = policy_services.set_profile(tenant_id=acme.id, name="default", mildest={}, expires_seconds=600)
+    for path in (PROFILES, page_of(PROFILES, row.pk)):
+        page = admin.text(path)
+        assert "10 min 0 s<" in page, path
+        assert "1 h 0 min, as everywhere in this deployment<" in page, path

@@ -18,6 +18,10 @@ ROWS: Final = (
     Requirement(
         "decision.defaults", "notes console §2.1", "What a tool's defaults put in is told from what was given."
     ),
+    Requirement(
+        "decision.fingerprints", "notes console §2.1", "Redacted values are told apart by a keyed digest of a tenant."
+    ),
+    Requirement("decision.normalized", "notes console §2.1", "A text that was sent in another form than NFC says so."),
     Requirement("decision.rate", "notes console §2.1", "How often an agent called a tool in the last hour is shown."),
     Requirement("inbox.pace", "notes console §2.1", "How fast people decide is shown, and counted without names."),
     Requirement("inbox.lapses", "notes console §2.1", "What expired undecided is shown as a share, by rule."),

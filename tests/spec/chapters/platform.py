@@ -9,6 +9,9 @@ ROWS: Final = (
         "vault.write_only", "DESIGN §8", "A stored credential is written and erased, and read by the resolver only."
     ),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
+    Requirement(
+        "secrets.builtin", "TS ToolExecutionContext", "What a tool resolved is in nothing that it returns or writes."
+    ),
     Requirement("metrics.processes", "issue 4", "All processes of one machine are one answer; the dead hold nothing."),
     Requirement("metrics.access", "DESIGN §9", "Metrics are shown to who knows the token, or on this machine only."),
     Requirement("metrics.tools", "TS Spans and metrics", "Each call is counted once, under six names, as it ended."),

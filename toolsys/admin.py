@@ -11,13 +11,13 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from toolsys import allowances, evidence, explanations, inert, provisioning, selectors, timeline
+from toolsys import allowances, evidence, explanations, inert, provisioning, resolutions, selectors, timeline
 from toolsys.composition import composed
 from toolsys.console import (
     READERS,
@@ -32,8 +32,9 @@ from toolsys.console import (
 )
 from toolsys.domain.states import InvocationStatus, Role, RunStatus
 from toolsys.evidence import EffectProbe
-from toolsys.forms import AgentForm, AllowanceForm, ApiKeyForm, PrincipalForm
+from toolsys.forms import AgentForm, AllowanceForm, ApiKeyForm, FindingForm, PrincipalForm
 from toolsys.models import Agent, ApiKey, EgressAllowance, Invocation, McpClientSession, Principal, Run
+from toolsys.problems import Problem
 
 RUN_TIMES: Final = (moment("created_at"), moment("deadline_at"), moment("ended_at"))
 CONVERSATION_TIMES: Final = (moment("created_at"), moment("last_call_at"), moment("closed_at"))
@@ -107,6 +108,7 @@ class InvocationAdmin(ReadOnlyAdmin):
         view = self.admin_site.admin_view
         return [
             path("uncertain/", view(self.uncertain_view), name="toolsys_invocation_uncertain"),
+            path("uncertain/<uuid:call_id>/", view(self.finding_view), name="toolsys_invocation_finding"),
             path("<str:object_id>/explain/", view(self.explain_view), name="toolsys_invocation_explain"),
             *super().get_urls(),
         ]
@@ -119,10 +121,27 @@ class InvocationAdmin(ReadOnlyAdmin):
         shown = found[: evidence.QUEUE_LENGTH]
         probes = _probes(request, {call.tool_name for call in shown})
         context = {
-            **self.admin_site.each_context(request), "title": "Uncertain calls", "opts": self.opts,
+            **self.admin_site.each_context(request), "title": "Uncertain calls", "may_record": _may_record(request),
             "calls": [(call, probes.get(call.tool_name)) for call in shown], "has_more": len(found) > len(shown),
         }  # fmt: skip
         return TemplateResponse(request, "admin/toolsys/uncertain.html", context)
+
+    def finding_view(self, request: HttpRequest, call_id: UUID) -> HttpResponse:
+        """Let an operator record what was found out about one of them; what others recorded before stays beside it."""
+        if not _may_record(request):
+            raise PermissionDenied
+        call = evidence.uncertain_call(tenant_of(request), call_id)
+        if call is None:
+            raise Http404
+        form = FindingForm(request.POST if request.method == "POST" else None)
+        if form.is_valid() and _is_recorded(request, call_id, form):
+            messages.success(request, f"Recorded for {inert.visible(call.tool_name)}.")
+            return HttpResponseRedirect(reverse("admin:toolsys_invocation_uncertain"))
+        context = {
+            **self.admin_site.each_context(request), "title": "Record a finding", "call": call, "form": form,
+            "findings": evidence.findings_on(call_id), "probe": _probes(request, {call.tool_name}).get(call.tool_name),
+        }  # fmt: skip
+        return TemplateResponse(request, "admin/toolsys/finding.html", context)
 
     def explain_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         found = explanations.explain(parsed_id(object_id)) if self.has_view_permission(request) else None
@@ -137,6 +156,19 @@ class InvocationAdmin(ReadOnlyAdmin):
 
 def _probes(request: HttpRequest, tool_names: set[str]) -> dict[str, EffectProbe]:
     return evidence.probes_of(tenant_of(request), tool_names, settings.TOOLSYS.effect_probes, composed().registry)
+
+
+def _may_record(request: HttpRequest) -> bool:
+    return has_role(request, Role.OPERATOR)
+
+
+def _is_recorded(request: HttpRequest, call_id: UUID, form: FindingForm) -> bool:
+    try:
+        resolutions.resolve(tenant_id=tenant_of(request), invocation_id=call_id, user=request.user, **form.finding())
+    except Problem as problem:
+        form.add_problem(problem)
+        return False
+    return True
 
 
 class RunFilter(admin.SimpleListFilter):

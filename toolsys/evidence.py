@@ -85,6 +85,14 @@ def uncertain_calls(tenant_id: str, *, limit: int = QUEUE_LENGTH, using: str = O
         return [evidence_of(row) for row in rows]
 
 
+def uncertain_call(tenant_id: str, invocation_id: UUID, *, using: str = "default") -> UncertainCall | None:
+    """Return one of a tenant's uncertain calls, whatever was found out about it; None: it is no such call."""
+    with tenant_transaction(tenant_id, using):
+        rows = Invocation.objects.using(using).filter(tenant_id=tenant_id, status=InvocationStatus.UNCERTAIN)
+        row = rows.filter(pk=invocation_id).first()
+    return None if row is None else evidence_of(row)
+
+
 def waiting_count(tenant_id: str) -> int:
     """Return how many wait, up to one more than the queue shows."""
     return len(uncertain_calls(tenant_id, limit=QUEUE_LENGTH + 1, using="default"))

@@ -9,7 +9,8 @@ from django import forms
 
 from toolsys import allowances, inert
 from toolsys.domain.names import normalize_glob
-from toolsys.models import Agent, ApiKey, EgressAllowance, Principal
+from toolsys.domain.reasons import reason
+from toolsys.models import Agent, ApiKey, EgressAllowance, Principal, Resolution, WorkerProof
 from toolsys.problems import Problem
 from toolsys.tenancy import current_tenant
 
@@ -100,3 +101,34 @@ class AllowanceForm(TenantForm):
             return str(allowances.parsed(self.cleaned_data["origin"]))
         except Problem as problem:
             raise forms.ValidationError(f"This is not {problem.errors[0].message}.") from None
+
+
+class FindingForm(forms.Form):
+    """What was found out about an uncertain call. Which finding needs which proof, `toolsys.resolutions` knows."""
+
+    resolution = forms.ChoiceField(label="What was found", choices=Resolution.choices, widget=forms.RadioSelect)
+    evidence = forms.CharField(
+        max_length=4_000, widget=forms.Textarea(attrs={"rows": 5}),
+        help_text="What was looked at, and what it showed. Kept for good: no secrets.",
+    )  # fmt: skip
+    worker_proof = forms.ChoiceField(
+        label="The worker of its last claim", choices=[("", "not looked at"), *WorkerProof.choices], required=False,
+        widget=forms.RadioSelect, help_text="To be known where it did not happen: a frozen process can thaw and send.",
+    )  # fmt: skip
+
+    def finding(self) -> dict[str, Any]:
+        """Return the words as `toolsys.resolutions.resolve` takes them."""
+        said = self.cleaned_data
+        proof = said["worker_proof"]
+        return {
+            "resolution": Resolution(said["resolution"]), "evidence": said["evidence"],
+            "worker_proof": WorkerProof(proof) if proof else None,
+        }  # fmt: skip
+
+    def add_problem(self, problem: Problem) -> None:
+        """Put each of the service's complaints beside its field."""
+        for error in problem.errors:
+            name = error.pointer.removeprefix("/")
+            self.add_error(name if name in self.fields else None, inert.visible(error.message))
+        if not problem.errors:
+            self.add_error(None, reason(problem.reason_code).message)

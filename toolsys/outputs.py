@@ -15,8 +15,8 @@ from toolsys.domain.calls import BoundedOutput, Claim
 from toolsys.domain.capture import hard_ceiling
 from toolsys.domain.content import Content
 from toolsys.domain.excerpt import Envelope
-from toolsys.domain.results import ArtifactRef, ContentPart, TextPart, ToolResult
-from toolsys.domain.spec import ToolSpec
+from toolsys.domain.results import ArtifactRef, ContentPart, TextPart, ToolFailureKind, ToolResult
+from toolsys.domain.spec import IdempotencyClass, SideEffectClass, ToolSpec
 from toolsys.domain.states import OutcomeStatus
 from toolsys.domain.structured import Structured
 from toolsys.domain.trust import TrustLevel, lowered
@@ -49,11 +49,13 @@ def bound(
         Envelope(trust, spec.name, nonces) if trust is TrustLevel.EXTERNAL_UNTRUSTED else None,
         _Shelf(artifacts, claim, trust),
     )
-    if max(content.size, value.size if value else 0) > hard_ceiling(spec.maximum_output_bytes):
-        status, code = _too_large(status, code)
+    is_runaway = result.failure is not None and result.failure.kind is ToolFailureKind.OUTPUT_TOO_LARGE
+    if is_runaway or max(content.size, value.size if value else 0) > hard_ceiling(spec.maximum_output_bytes):
+        status, code = _too_large(status, code, spec)
     try:
         payload = keeping.payload(content, value)
     except CannotKeep as fault:
+        status, code = _too_large(status, code, spec)
         return _unkept(result, status, code, content.size, trust, fault.detail)
     if not payload["context_content"] and result.ok:
         payload["context_content"] = NO_CONTENT
@@ -172,13 +174,21 @@ def _unkept(
     result: ToolResult, status: OutcomeStatus, code: str, size: int, trust: TrustLevel, why: str
 ) -> BoundedOutput:
     """What is too large cannot be referred to or written: the call fails, and nothing is dropped in silence."""
-    status, code = _too_large(status, code)
     detail = result.failure.detail[:2000] if result.failure else why
     return replace(without_content(code, detail), outcome_status=status, output_bytes=size, truncated=True, trust=trust)
 
 
-def _too_large(status: OutcomeStatus, code: str) -> tuple[OutcomeStatus, str]:
-    """A runaway answer is a failure, unless the outcome is already unknown."""
+def _too_large(status: OutcomeStatus, code: str, spec: ToolSpec) -> tuple[OutcomeStatus, str]:
+    """A runaway answer is a failure, unless the outcome is already unknown.
+
+    Who reads how much of a page came back asks for less of it; who has written would write once more.
+    """
     if status is OutcomeStatus.UNCERTAIN:
         return status, code
-    return OutcomeStatus.FAILED, "tool.output_too_large"
+    return OutcomeStatus.FAILED, "tool.output_too_large.performed" if _has_effect(spec) else "tool.output_too_large"
+
+
+def _has_effect(spec: ToolSpec) -> bool:
+    """Say whether asking again, for less, would do something a second time."""
+    is_read = spec.idempotency in {IdempotencyClass.READ_ONLY, IdempotencyClass.IDEMPOTENT}
+    return spec.side_effect.is_write or (spec.side_effect is not SideEffectClass.NONE and not is_read)

@@ -18,6 +18,7 @@ from toolsys.domain.spec import JsonObject, ToolSource, ToolSpec
 from toolsys.kept import Kept
 from toolsys.pins import Pin, PinWriter, identity
 from toolsys.ports import NotAvailable, Tool, ToolProvider
+from toolsys.scrubbing import watched
 from toolsys.validation import UnusableSchema, compile_schema
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class Registry:
         if provider is not None:
             return provider.bind(facts.tenant_id, pinned, facts.authz_epoch, facts.session.id)
         try:
-            return self.get(name, pinned.version)
+            return watched(self.get(name, pinned.version))
         except ToolNotFoundError:
             raise NotAvailable("tool.withdrawn", "this build no longer has the pinned version") from None
 

@@ -24,8 +24,9 @@ def resolve(
     if not evidence.strip():
         raise Problem("request.invalid", [FieldError("/evidence", "say what was looked at, and what it showed")])
     if resolution is Resolution.NOT_HAPPENED and worker_proof is None:
-        expected = " or ".join(WorkerProof.values)
-        raise Problem("request.invalid", [FieldError("/worker_proof", f"{expected}: deadlines do not suffice")])
+        known = ", ".join(WorkerProof.values)
+        wanted = f"say why its worker can send nothing any more ({known}): deadlines do not suffice"
+        raise Problem("request.invalid", [FieldError("/worker_proof", wanted)])
     with tenant_transaction(tenant_id, using):
         calls = Invocation.objects.using(using).filter(tenant_id=tenant_id, pk=invocation_id)
         status = calls.values_list("status", flat=True).first()

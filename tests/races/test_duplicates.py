@@ -124,7 +124,7 @@ def finished(tenancy: Tenancy, runtime: Runtime) -> list[Invocation]:
 # -- submissions: eight kinds, two ways in, crowds of two, four and eight
 
 
-@gate("dedup.concurrent")
+@gate("dedup.concurrent", "gate.8")
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_the_same_step_at_once_is_one_row_and_runs_once(
     acme: Tenancy, worker: Runtime, submit: Submit, crowd: int

@@ -24,6 +24,12 @@ SINCE: Final = (
 )
 
 CONSOLE_DEFECTS: Final[tuple[Defect, ...]] = (
+    # -- uncertain calls
+    defect(
+        "console: a finding by anybody", "operators alone record what was found out", "toolsys/admin.py",
+        "if not _may_record(request):", "if False:",
+        "tests/integration/console/test_uncertain.py::test_nobody_else_records_a_finding",
+    ),
     # -- quarantine
     defect(
         "console: nothing is held back", "what nobody accepted is offered to no new session", QUARANTINE,

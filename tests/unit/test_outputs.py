@@ -12,6 +12,7 @@ from toolsys.domain import reasons
 from toolsys.domain.calls import BoundedOutput
 from toolsys.domain.excerpt import elision_line
 from toolsys.domain.results import TextPart, ToolFailure, ToolFailureKind, ToolResult
+from toolsys.domain.spec import IdempotencyClass, SideEffectClass
 from toolsys.domain.states import OutcomeStatus
 from toolsys.domain.trust import TrustLevel
 
@@ -98,6 +99,32 @@ def test_past_four_times_the_limit_output_is_cut_and_the_call_has_failed() -> No
     assert (at.outcome_status, at.reason_code) == (OutcomeStatus.SUCCEEDED, "tool.succeeded")
     assert (past.outcome_status, past.reason_code) == (OutcomeStatus.FAILED, "tool.output_too_large")
     assert artifacts.saved == [(b"x" * 4_000, TrustLevel.INTERNAL_TOOL)], "the partial output is kept for operators"
+
+
+WRITES: list[tuple[str, dict[str, Any]]] = [
+    ("tool.output_too_large", {"side_effect": SideEffectClass.NONE}),
+    ("tool.output_too_large", {"side_effect": SideEffectClass.EXTERNAL_READ}),
+    ("tool.output_too_large.performed", {"side_effect": SideEffectClass.WORKSPACE_WRITE}),
+    ("tool.output_too_large.performed", {"side_effect": SideEffectClass.EXTERNAL_WRITE}),
+    ("tool.output_too_large.performed", {
+        "side_effect": SideEffectClass.EXTERNAL_READ, "idempotency": IdempotencyClass.NON_IDEMPOTENT,
+    }),
+]  # fmt: skip
+
+
+@gate("output.performed")
+@pytest.mark.parametrize(("code", "declared"), WRITES, ids=["none", "read", "workspace", "external", "counted_read"])
+@pytest.mark.parametrize("end", ["answered", "stopped", "unkept"])
+def test_a_write_that_said_too_much_has_run_and_invites_no_second(
+    code: str, declared: dict[str, Any], end: str
+) -> None:
+    """Read as `modify_arguments`, its answer would be sent for again: another effect."""
+    artifacts = KeptArtifacts(fault="storage: full" if end == "unkept" else "")
+    result = failure(ToolFailureKind.OUTPUT_TOO_LARGE) if end == "stopped" else text("x" * 5_000)
+    found = bound(result, artifacts, **declared)
+    assert (found.outcome_status, found.reason_code) == (OutcomeStatus.FAILED, code)
+    told = reasons.outcome(found.reason_code, "math.evaluate")
+    assert (told.retryable, told.remediation == "none") == (False, code.endswith("performed"))
 
 
 @gate("output.ceiling")

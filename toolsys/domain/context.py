@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from toolsys.domain import scrubbing
 from toolsys.domain.results import ArtifactRef
 
 
@@ -82,6 +83,10 @@ class SecretValue:
 
     def reveal(self) -> str:
         return self._value
+
+    def taken_out_of[T: (str, bytes)](self, data: T) -> T:
+        """Return a text, or the bytes of one, without this value."""
+        return scrubbing.without(data, self._value)
 
     def __repr__(self) -> str:
         return "SecretValue(***)"

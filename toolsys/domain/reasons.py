@@ -112,6 +112,8 @@ _ROWS: Final = (
     _outcome("tool.permission", FAILED, "The remote system refused this call.", "TS ToolFailureKind", fix=OPERATOR),
     _outcome("tool.timeout", FAILED, "The call did not finish in time.", "TS context", retryable=True, fix=LATER),
     _outcome("tool.output_too_large", FAILED, "The tool produced more output than allowed.", "TS Output", fix=MODIFY),
+    _outcome("tool.output_too_large.performed", FAILED, "The tool ran and produced more output than allowed.",
+             "TS step 11"),
     _outcome("tool.output_invalid", FAILED, "The tool ran and its answer could not be read.", "TS step 11"),
     _outcome("tool.output_invalid.not_text", FAILED, "The target is not text and was not read.", "issue 3 web.fetch",
              fix=MODIFY),

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connections
@@ -11,9 +12,11 @@ from django.http import HttpResponse
 from django.test import Client
 
 from tests.factories import Tenancy
+from tests.scripted import Scripted
 from tests.spec.requirements import gate
 from toolsys import provisioning, services
 from toolsys.domain.reasons import reason
+from toolsys.domain.results import ToolResult
 from toolsys.models import Invocation, RunStep
 from toolsys.ports import Runtime
 from toolsys.tenancy import tenant_transaction
@@ -255,7 +258,7 @@ def test_the_openapi_document_is_valid_and_describes_every_answer(api: Api) -> N
 
 
 @gate("gate.8")
-def test_simultaneous_submissions_of_one_step_are_one_invocation(api: Api) -> None:
+def test_simultaneous_submissions_of_one_step_are_one_invocation_executed_once(api: Api, worker: Runtime) -> None:
     barrier, answers = threading.Barrier(6), []
 
     def ask() -> None:
@@ -271,3 +274,8 @@ def test_simultaneous_submissions_of_one_step_are_one_invocation(api: Api) -> No
     assert {answer.status_code for answer in answers} == {202}
     assert len({answer.json()["calls"][0]["invocation_id"] for answer in answers}) == 1
     assert api.rows() == 2
+    tool = Scripted.echo(ToolResult(ok=True))
+    (one,) = {answer.json()["calls"][0]["invocation_id"] for answer in answers}
+    for _ in answers:
+        services.advance_step(api.tenancy.id, tool.installed_in(worker), invocation_id=UUID(one))
+    assert len(tool.sent) == 1

@@ -90,7 +90,7 @@ def furnish(acme: Tenancy, worker: Runtime, user: Any) -> Furnished:
     # Too large for an answer: it has an artifact.
     (done,) = acme.propose(("demo.large_output", {"bytes": 9_000}))
     acme.work(worker, done)
-    make_uncertain(acme, worker)
+    unknown = make_uncertain(acme, worker)
     conversation = conversations.begin(Party(acme.id, acme.key.pk, principal="user-1"), "2025-11-25", composed())
     objects = {
         "toolsys/invocation/": done.invocation_id, "toolsys/run/": acme.run.pk, "toolsys/mcpclientsession/":
@@ -100,7 +100,8 @@ def furnish(acme: Tenancy, worker: Runtime, user: Any) -> Furnished:
     objects |= _granted(acme, user, held.request)
     row, tool, check = _served(acme, worker, user)
     others = {
-        "server": row.pk, "tool": tool, "check": check, "app_label": "toolsys", "url": "no/such/page",
+        "server": row.pk, "tool": tool, "check": check, "call_id": unknown.invocation_id,
+        "app_label": "toolsys", "url": "no/such/page",
         "content_type_id": ContentType.objects.get_for_model(McpServer).pk,
     }  # fmt: skip
     objects |= {"mcpcatalog/mcpserver/": row.pk, "r/<path:content_type_id>/": row.pk}

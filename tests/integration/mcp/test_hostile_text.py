@@ -44,7 +44,7 @@ def fetched(tenancy: Tenancy, path: str) -> Any:
     return answer
 
 
-@gate("hostile.enveloped")
+@gate("hostile.enveloped", "gate.5")
 @ERAS
 @pytest.mark.parametrize("length", [10, 2_000], ids=["inline", "excerpt"])
 @pytest.mark.parametrize("is_error", [False, True], ids=["result", "error"])

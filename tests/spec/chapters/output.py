@@ -21,6 +21,9 @@ ROWS: Final = (
         "output.reader", "TS Output", "A tool that streams past its hard ceiling is cancelled; its partial is kept."
     ),
     Requirement("output.invalid", "TS step 11", "A result that does not fit its schema failed, and the tool has run."),
+    Requirement(
+        "output.performed", "TS step 11", "A write whose answer was too large has run, and invites no second one."
+    ),
     Requirement("output.empty", "faults B18", "A result is never shown as empty text; no content says so."),
     Requirement("output.unkept", "TS Output", "Output that cannot be written or referred to fails; none is dropped."),
     Requirement("artifact.order", "DESIGN §10", "Bytes are written before their row, and the row before the result."),

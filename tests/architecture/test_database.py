@@ -119,6 +119,26 @@ def test_no_unique_index_spans_tenants_but_those_that_tell_nothing() -> None:
     assert {found for found in columns if found[1] != "id"} == {("api_keys", "prefix")}
 
 
+ACROSS_TENANTS = {
+    # What definer functions ask before a tenant is known: whose lease has passed, what is due, what is old.
+    "lease_has_passed", "dispatch_is_due", "step_is_open", "approval_is_open", "run_by_deadline", "delivery_is_over",
+    "mcp_change_by_age", "mcp_conversation_by_age", "mcp_call_by_age", "mcp_route_by_worker", "skill_by_age",
+    "tool_set_by_version",
+}  # fmt: skip
+
+
+@gate("rls.indexes")
+def test_every_index_of_a_tenant_table_begins_with_the_tenant_but_those_of_sweeps() -> None:
+    found = column(f"""SELECT x.relname FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
+        JOIN pg_class x ON x.oid = i.indexrelid
+        WHERE NOT i.indisunique AND t.relname IN ({OF_TENANT}) AND t.relname <> 'tenants' AND NOT EXISTS (
+            SELECT 1 FROM pg_attribute a
+            WHERE a.attrelid = t.oid AND a.attname = 'tenant_id' AND a.attnum = i.indkey[0])""")
+    # Django names those of keys to people, and of the key's prefix, itself.
+    ours = {name for name in found if not re.search(r"_(?:id|prefix)_[0-9a-f]{8}(?:_like)?$", name)}
+    assert ours == ACROSS_TENANTS
+
+
 @gate("rls.definers")
 def test_definer_functions_are_narrow() -> None:
     found = rows("""SELECT p.proname, o.rolname, o.rolcanlogin, p.proconfig::text[], coalesce(p.proacl::text[], '{}')

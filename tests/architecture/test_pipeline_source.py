@@ -4,7 +4,7 @@ import ast
 import io
 import tokenize
 
-from tests.architecture.source import ROOMS, module_name, module_path, modules, statements, tree
+from tests.architecture.source import ROOMS, functions, module_name, module_path, modules, statements, tree
 from tests.spec.requirements import gate
 from toolsys import trace
 
@@ -149,3 +149,16 @@ def test_a_step_does_no_work_of_the_edges() -> None:
     }
     forbidden = ("django", "logging", "time", "datetime", "random", "secrets", "uuid", "os", "toolsys.models")
     assert [name for name in imported if name.split(".")[0] in forbidden or name.startswith(forbidden[-1])] == []
+
+
+@gate("vault.revealed")
+def test_a_secret_is_revealed_in_two_places_only() -> None:
+    found = [
+        (module_name(path), node.name)
+        for path in modules(*ROOMS)
+        if "reveal" in path.read_text()
+        for node in functions(tree(path))
+        for _, name in calls(node)
+        if name.endswith(".reveal")
+    ]
+    assert found == [("mcpcatalog.sdk.auth", "built_header"), ("mcpcatalog.sdk.auth", "child_environment")]

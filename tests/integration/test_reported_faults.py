@@ -1,6 +1,9 @@
 """Faults that were reported of other systems, by their number: what the database, the queue and approvals must do."""
 
+import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -185,18 +188,52 @@ def test_b35_what_a_killed_worker_had_popped_is_found_in_the_database(
     assert kept == []
 
 
-@gate("faults.b52")
+@contextmanager
+def alias_of(user: str, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Iterator[None]:
+    """The application's alias is this user's, without a pool."""
+    connections.databases["unbound"] = {**connections.databases["default"], "USER": user, "OPTIONS": {}, **changes}
+    monkeypatch.setattr(checks, "DEFAULT_DB_ALIAS", "unbound")
+    try:
+        yield
+    finally:
+        connections["unbound"].close()
+        del connections["unbound"], connections.databases["unbound"]
+        monkeypatch.undo()
+
+
+@gate("faults.b52", "rls.roles")
 @pytest.mark.parametrize(("user", "said"), [("postgres", "is a superuser"), ("toolsys_owner", "owns tables")])
 def test_b52_nothing_serves_under_a_role_that_row_level_security_does_not_bind(
     database: None, monkeypatch: pytest.MonkeyPatch, user: str, said: str
 ) -> None:
-    connections.databases["unbound"] = {**connections.databases["default"], "USER": user, "OPTIONS": {}}
-    monkeypatch.setattr(checks, "DEFAULT_DB_ALIAS", "unbound")
+    with alias_of(user, monkeypatch), pytest.raises(ImproperlyConfigured, match=said):
+        checks.require_safe_database()
+    checks.require_safe_database()
+
+
+@gate("rls.roles")
+@pytest.mark.parametrize(("group", "said"), [("toolsys_owner", "owns tables"), ("postgres", "is a superuser")])
+def test_nothing_serves_under_a_role_that_may_become_such_a_one(
+    database: None, monkeypatch: pytest.MonkeyPatch, group: str, said: str
+) -> None:
+    """SET ROLE is one statement away."""
+    stranger = f"stranger_{os.getpid()}"
+    with alias_of("postgres", monkeypatch), connections["unbound"].cursor() as cursor:
+        cursor.execute(f"CREATE ROLE {stranger} LOGIN IN ROLE {group}, toolsys_app")
     try:
-        with pytest.raises(ImproperlyConfigured, match=said):
+        with alias_of(stranger, monkeypatch), pytest.raises(ImproperlyConfigured, match=said):
             checks.require_safe_database()
     finally:
-        connections["unbound"].close()
-        del connections["unbound"], connections.databases["unbound"]
-    monkeypatch.undo()
-    checks.require_safe_database()
+        with alias_of("postgres", monkeypatch), connections["unbound"].cursor() as cursor:
+            cursor.execute(f"DROP ROLE {stranger}")
+
+
+@gate("rls.roles")
+def test_nothing_serves_before_its_role_could_be_asked_for(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database would come back later, and the role be any."""
+    monkeypatch.setattr(checks, "ASK_SECONDS", 0.0)
+    with (
+        alias_of("toolsys_app", monkeypatch, HOST="/nonexistent"),
+        pytest.raises(ImproperlyConfigured, match="could not be asked"),
+    ):
+        checks.require_safe_database()

@@ -8,6 +8,7 @@ ROWS: Final = (
     Requirement(
         "vault.write_only", "DESIGN §8", "A stored credential is written and erased, and read by the resolver only."
     ),
+    Requirement("vault.revealed", "DESIGN §8", "A resolved secret is looked into in two places only."),
     Requirement("secrets.nowhere", "issue 4", "No secret reaches rows, logs, events, errors, results or argv."),
     Requirement(
         "secrets.builtin", "TS ToolExecutionContext", "What a tool resolved is in nothing that it returns or writes."
@@ -25,6 +26,7 @@ ROWS: Final = (
     Requirement("rls.isolates", "DESIGN §9", "A tenant reads and writes no row of another; without a tenant, none."),
     Requirement("rls.roles", "DESIGN §9", "The application's role is neither owner, superuser nor BYPASSRLS."),
     Requirement("rls.composite", "DESIGN §9", "Foreign keys between tenant-owned tables carry the tenant."),
+    Requirement("rls.indexes", "DESIGN §9", "Indexes of tenant-owned tables begin with the tenant, sweeps aside."),
     Requirement("rls.definers", "DESIGN §9", "Definer functions: NOLOGIN owner, fixed path, no public execution."),
     Requirement("ledger.append_only", "DESIGN §11", "Append-only tables refuse changes, whoever asks."),
     Requirement("schema.functions", "STYLE §3", "The SQL functions of the database are those of the source."),

@@ -23,6 +23,7 @@ from config.databases import parse_database_url
 from config.datafolder import default_folder, recorded_environment
 from toolsys.domain.destinations import EgressRefused, ForwardProxy, Origin
 from toolsys.domain.names import RESERVED_DOMAINS, is_valid_name, normalize_glob
+from toolsys.domain.schemas import MAXIMUM_BYTES, MAXIMUM_DEPTH, UTMOST_BYTES, UTMOST_DEPTH
 
 MASTER_KEY_BYTES = 32
 HINTS = {
@@ -139,6 +140,17 @@ class ToolLimit(BaseModel):
     profiles: frozenset[str] | None = None
 
 
+class SchemaLimit(BaseModel):
+    """How deep and how large the schemas of one MCP server of one tenant may be, where the usual is too little."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tenant: str = Field(min_length=1)
+    server: str = Field(min_length=1)
+    depth: int = Field(MAXIMUM_DEPTH, ge=MAXIMUM_DEPTH, le=UTMOST_DEPTH)
+    bytes: int = Field(MAXIMUM_BYTES, ge=MAXIMUM_BYTES, le=UTMOST_BYTES)
+
+
 def _effect_probe(named: tuple[str, str]) -> None:
     """A probe is a tool that is built in, or one of the tool's own server. Raises: ValueError."""
     for name in named:
@@ -222,6 +234,7 @@ class Toolsys(BaseSettings):
     mcp_warmup_retry_seconds: float = Field(30.0, gt=0)
     mcp_warmup_attempts: int = Field(5, ge=0)
     stdio_servers: Annotated[dict[str, StdioServer], NoDecode, BeforeValidator(_json)] = Field(default_factory=dict)
+    mcp_schema_limits: Annotated[tuple[SchemaLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
     egress_private_cidrs: Networks = ()
     tool_limits: Annotated[tuple[ToolLimit, ...], NoDecode, BeforeValidator(_json_list)] = ()
     # The read-only tool that shows whether another had its effect: what people look at where a call is uncertain.

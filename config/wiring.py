@@ -44,6 +44,7 @@ from toolsys.control.skill_load import SkillLoad
 from toolsys.credentials import Credentials
 from toolsys.domain.capture import hard_ceiling
 from toolsys.domain.offering import Limit
+from toolsys.domain.schemas import SchemaCaps
 from toolsys.egress import EgressClient, EgressCounts, EgressPolicy, EgressRefused, ForwardProxy, policy_for
 from toolsys.envelope import Envelope
 from toolsys.execution import LoopThread, WorkerExecution
@@ -214,7 +215,9 @@ def egress_of(config: ServerConfig) -> EgressPolicy:
 
 def mcp_rules() -> Rules:
     """What a server's configuration is judged by before it is written."""
-    return Rules(frozenset(stdio_commands()), settings.TOOLSYS.global_output_ceiling_bytes, egress_policy)
+    numbers = settings.TOOLSYS
+    caps = {(found.tenant, found.server): SchemaCaps(found.depth, found.bytes) for found in numbers.mcp_schema_limits}
+    return Rules(frozenset(stdio_commands()), numbers.global_output_ceiling_bytes, egress_policy, caps)
 
 
 def webhook_policy(url: str) -> EgressPolicy:

@@ -158,7 +158,7 @@ def _holds_nul(value: Any) -> bool:
 
 
 def _unusable(server: ServerConfig, tool: RemoteTool, ceiling: int) -> RejectedTool | None:
-    broken = defects(spec_of(server, tool, ""), output_ceiling_bytes=ceiling)
+    broken = defects(spec_of(server, tool, ""), output_ceiling_bytes=ceiling, caps=server.schema_caps)
     if broken:
         return RejectedTool(tool.name, broken[0].reason, broken[0].detail)
     try:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from mcpcatalog.contracts import ToolContract
 from toolsys.domain.canonical import canonical_bytes, sha256_hex
 from toolsys.domain.context import SecretValue
+from toolsys.domain.schemas import USUAL, SchemaCaps
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 
 type JsonObject = dict[str, Any]
@@ -123,6 +124,7 @@ class ServerConfig:
     # What the tenant and its operators say of it, and no part of whom we talk to.
     is_permitted: bool = field(default=True, compare=False)
     overrides: Mapping[str, tuple["Override", ...]] = field(default_factory=dict, compare=False)
+    schema_caps: SchemaCaps = field(default=USUAL, compare=False)
 
     @property
     def keeps_state(self) -> bool:

@@ -4,8 +4,8 @@
 or show a configuration ask here, and here only.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from django.conf import settings
@@ -17,6 +17,7 @@ from mcpcatalog.drafts import Columns
 from mcpcatalog.remote import ServerConfig
 from mcpcatalog.validators import InvalidConfiguration, Problem, problems
 from toolsys import allowances
+from toolsys.domain.schemas import USUAL, SchemaCaps
 from toolsys.egress import EgressPolicy
 
 
@@ -27,6 +28,11 @@ class Rules:
     stdio_names: frozenset[str]
     output_ceiling_bytes: int
     policy: Callable[[Iterable[str]], EgressPolicy]
+    schema_caps: Mapping[tuple[str, str], SchemaCaps] = field(default_factory=dict)
+
+    def caps_of(self, tenant_id: str, server_id: str) -> SchemaCaps:
+        """Return how deep and large the schemas of a tenant's server may be: operators can raise what is usual."""
+        return self.schema_caps.get((tenant_id, server_id), USUAL)
 
     def problems_of(
         self, tenant_id: str, columns: Columns, *, is_operator: bool = True, before: ServerConfig | None = None,
@@ -49,8 +55,9 @@ class Rules:
         self, config: ServerConfig, origins: Iterable[str], *, is_operator: bool, before: ServerConfig | None = None
     ) -> tuple[Problem, ...]:  # fmt: skip
         """Judge as if the tenant's servers may reach these origins."""
+        capped = replace(config, schema_caps=self.caps_of(config.tenant_id, config.server_id))
         return problems(
-            config, policy=self.policy(origins), stdio_names=self.stdio_names,
+            capped, policy=self.policy(origins), stdio_names=self.stdio_names,
             output_ceiling_bytes=self.output_ceiling_bytes, is_operator=is_operator, before=before,
         )  # fmt: skip
 

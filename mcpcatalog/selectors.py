@@ -21,6 +21,7 @@ from mcpcatalog.remote import (
     StdioCommand,
     Transport,
 )
+from mcpcatalog.rules import rules
 from toolsys import allowances, database
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.egress import EgressRefused, Origin
@@ -231,4 +232,5 @@ def config_of(row: McpServer, commands: Commands, credential_version: int) -> Se
         is_stateless=row.is_stateless,
         negotiated_revision=row.negotiated_revision,
         command=commands.get(row.endpoint) if row.transport == Transport.STDIO else None,
+        schema_caps=rules().caps_of(row.tenant_id, row.server_id),
     )

@@ -14,6 +14,7 @@ from toolsys.domain import canonical, names, offering
 from toolsys.domain.calls import Facts
 from toolsys.domain.offering import Audience, Limit
 from toolsys.domain.registration import RegistrationReport, Rejection, declaration_defects, forced, schema_defects
+from toolsys.domain.schemas import USUAL, UTMOST
 from toolsys.domain.spec import JsonObject, ToolSource, ToolSpec
 from toolsys.kept import Kept
 from toolsys.pins import Pin, PinWriter, identity
@@ -188,7 +189,9 @@ class Registry:
         known = self._compiled.get(key)
         if known is not None:
             return known
-        found = schema_defects(spec) or tuple(_compiling_defects(spec))
+        # What is discovered was judged by its own server's caps when its catalog was read; none may pass the utmost.
+        caps = UTMOST if spec.source is ToolSource.MCP else USUAL
+        found = schema_defects(spec, caps) or tuple(_compiling_defects(spec))
         return found if key is None else self._compiled.put(key, found)
 
 

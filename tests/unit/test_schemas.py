@@ -7,7 +7,7 @@ import pytest
 
 from tests.spec.requirements import gate
 from toolsys.domain import schemas
-from toolsys.domain.schemas import closed, dialect_of, schema_defect
+from toolsys.domain.schemas import SchemaCaps, closed, dialect_of, schema_defect
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def test_a_reference_inside_the_document_is_kept() -> None:
 def test_depth_is_bounded() -> None:
     assert schema_defect(nested(schemas.MAXIMUM_DEPTH)) is None
     assert schema_defect(nested(schemas.MAXIMUM_DEPTH + 1)) == "nested deeper than 16"
-    assert schema_defect(nested(5), maximum_depth=4) == "nested deeper than 4"
+    assert schema_defect(nested(5), SchemaCaps(depth=4)) == "nested deeper than 4"
 
 
 @gate("schemas.bounded")
@@ -49,7 +49,7 @@ def test_size_and_count_are_bounded() -> None:
     frame = len(json.dumps({"title": ""}, separators=(",", ":")))
     assert schema_defect({"title": "x" * (schemas.MAXIMUM_BYTES - frame)}) is None
     assert schema_defect({"title": "x" * (schemas.MAXIMUM_BYTES - frame + 1)}) == "larger than 32768 bytes"
-    assert schema_defect({"title": "é" * schemas.MAXIMUM_BYTES}, maximum_bytes=65_536) == "larger than 65536 bytes"
+    assert schema_defect({"title": "é" * schemas.MAXIMUM_BYTES}, SchemaCaps(bytes=65_536)) == "larger than 65536 bytes"
     assert schema_defect({"title": "\ud800" * 32_768}) == "larger than 32768 bytes"
     assert schema_defect({"anyOf": [{}] * schemas.MAXIMUM_SUBSCHEMAS}) == "more than 4096 nodes"
 

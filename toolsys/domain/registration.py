@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolsys.domain import names
-from toolsys.domain.schemas import schema_defect
+from toolsys.domain.schemas import USUAL, SchemaCaps, schema_defect
 from toolsys.domain.spec import IdempotencyClass, RiskLevel, SideEffectClass, ToolKind, ToolSource, ToolSpec
 from toolsys.domain.trust import TrustLevel
 
@@ -78,9 +78,9 @@ def forced(spec: ToolSpec) -> ToolSpec:
     return spec.model_copy(update=updates) if updates else spec
 
 
-def defects(spec: ToolSpec, *, output_ceiling_bytes: int) -> tuple[Rejection, ...]:
+def defects(spec: ToolSpec, *, output_ceiling_bytes: int, caps: SchemaCaps = USUAL) -> tuple[Rejection, ...]:
     """Return every rule that the spec breaks; an empty tuple means that it may be registered."""
-    return (*declaration_defects(spec, output_ceiling_bytes=output_ceiling_bytes), *schema_defects(spec))
+    return (*declaration_defects(spec, output_ceiling_bytes=output_ceiling_bytes), *schema_defects(spec, caps))
 
 
 def declaration_defects(spec: ToolSpec, *, output_ceiling_bytes: int) -> tuple[Rejection, ...]:
@@ -90,9 +90,9 @@ def declaration_defects(spec: ToolSpec, *, output_ceiling_bytes: int) -> tuple[R
     return tuple(Rejection(spec.name, reason, detail) for reason, detail in found)
 
 
-def schema_defects(spec: ToolSpec) -> tuple[Rejection, ...]:
+def schema_defects(spec: ToolSpec, caps: SchemaCaps = USUAL) -> tuple[Rejection, ...]:
     """Return what is wrong with the shape of its schemas; compiling them is `toolsys.validation`."""
-    return tuple(Rejection(spec.name, reason, detail) for reason, detail in _schema_defects(spec))
+    return tuple(Rejection(spec.name, reason, detail) for reason, detail in _schema_defects(spec, caps))
 
 
 def _name_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
@@ -172,11 +172,11 @@ def _scope_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
             yield "scopes.foreign", f"an MCP tool may require only mcp.{spec.server_id}.* scopes"
 
 
-def _schema_defects(spec: ToolSpec) -> Iterator[tuple[str, str]]:
-    defect = schema_defect(spec.input_schema)
+def _schema_defects(spec: ToolSpec, caps: SchemaCaps) -> Iterator[tuple[str, str]]:
+    defect = schema_defect(spec.input_schema, caps)
     if defect is not None:
         yield "schema.input", defect
     elif spec.input_schema.get("type") != "object":
         yield "schema.input", "the root must be an object schema"
-    if spec.output_schema is not None and (output := schema_defect(spec.output_schema)) is not None:
+    if spec.output_schema is not None and (output := schema_defect(spec.output_schema, caps)) is not None:
         yield "schema.output", output

@@ -6,11 +6,15 @@ It measures and derives; compiling and validating is `toolsys.validation`. A sto
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
 MAXIMUM_DEPTH: Final = 16
 MAXIMUM_BYTES: Final = 32 * 1024
+# As far as operators can raise the two for one server: a pin nests a schema further, and has a canonical form too.
+UTMOST_DEPTH: Final = 48
+UTMOST_BYTES: Final = 256 * 1024
 MAXIMUM_SUBSCHEMAS: Final = 4096
 DIALECTS: Final = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
@@ -22,6 +26,18 @@ _COMPOSING: Final = frozenset({
 })  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaCaps:
+    """How deep and how large a schema from elsewhere may be."""
+
+    depth: int = MAXIMUM_DEPTH
+    bytes: int = MAXIMUM_BYTES
+
+
+USUAL: Final = SchemaCaps()
+UTMOST: Final = SchemaCaps(UTMOST_DEPTH, UTMOST_BYTES)
+
+
 def dialect_of(schema: dict[str, Any]) -> int | None:
     """Return 2020, 2019 or 7 by `$schema` (absent means 2020-12), or None for a dialect that we do not honour."""
     declared = schema.get("$schema")
@@ -30,15 +46,13 @@ def dialect_of(schema: dict[str, Any]) -> int | None:
     return DIALECTS.get(declared.rstrip("#")) if isinstance(declared, str) else None
 
 
-def schema_defect(
-    schema: dict[str, Any], *, maximum_depth: int = MAXIMUM_DEPTH, maximum_bytes: int = MAXIMUM_BYTES
-) -> str | None:
-    """Say why the schema cannot be used, or None. Never fetches and never recurses past `maximum_depth`."""
+def schema_defect(schema: dict[str, Any], caps: SchemaCaps = USUAL) -> str | None:
+    """Say why the schema cannot be used, or None. Never fetches and never recurses past the cap on its depth."""
     if dialect_of(schema) is None:
         return "$schema names a dialect other than draft-07, 2019-09 or 2020-12"
-    for count, (depth, node) in enumerate(_nodes(schema, maximum_depth), 1):
-        if depth > maximum_depth:
-            return f"nested deeper than {maximum_depth}"
+    for count, (depth, node) in enumerate(_nodes(schema, caps.depth), 1):
+        if depth > caps.depth:
+            return f"nested deeper than {caps.depth}"
         if count > MAXIMUM_SUBSCHEMAS:
             return f"more than {MAXIMUM_SUBSCHEMAS} nodes"
         if (bad := _remote_reference(node)) is not None:
@@ -46,7 +60,7 @@ def schema_defect(
         if count > 1 and (resource := _resource(node)) is not None:
             return f"a document inside the document ({resource})"
     size = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    return f"larger than {maximum_bytes} bytes" if size > maximum_bytes else None
+    return f"larger than {caps.bytes} bytes" if size > caps.bytes else None
 
 
 def pointed(schema: dict[str, Any], reference: str) -> Any:

@@ -62,6 +62,7 @@ ROWS: Final = (
         "schemas.no_remote", "TS validation", "A remote reference is refused at registration and never fetched."
     ),
     Requirement("schemas.closing", "DESIGN §1", "Unknown arguments are refused unless the schema permits them."),
+    Requirement("schemas.raised", "DESIGN §1", "Operators raise the caps on schemas for one server of one tenant."),
     Requirement("schemas.bounded", "DESIGN §3", "Schemas are bounded in size and depth, patterns in time."),
     Requirement(
         "registry.filters", "TS Resolution", "A session is offered what agent, scopes, profile and environment permit."

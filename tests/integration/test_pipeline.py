@@ -100,6 +100,7 @@ def test_arguments_without_canonical_form_become_an_outcome(acme: Tenancy) -> No
     assert (refused.outcome_status, refused.reason_code) == (OutcomeStatus.FAILED, "tool.arguments_invalid")
 
 
+@gate("registry.unknown")
 def test_an_unknown_tool_resolves_to_the_strictest_class_and_is_denied(acme: Tenancy) -> None:
     (denied,) = acme.propose(("nope.nothing", {"a": 1}))
     with tenant_transaction(acme.id):

@@ -301,4 +301,11 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "tests/integration/mcp/test_forwarding.py"
         "::test_a_proxy_that_opens_no_way_is_unavailable_for_every_class_and_nothing_was_sent",
     ),
+    defect(
+        "caps of everybody", "operators raise caps for one tenant's server", "mcpcatalog/rules.py",
+        "self.schema_caps.get((tenant_id, server_id), USUAL)",
+        "next((caps for (_, named), caps in self.schema_caps.items() if named == server_id), USUAL)",
+        "tests/integration/mcp/test_schema_caps.py"
+        "::test_a_deeper_schema_is_offered_and_checked_only_where_an_operator_said_so",
+    ),
 )  # fmt: skip

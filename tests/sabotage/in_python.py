@@ -378,4 +378,24 @@ PIPELINE_DEFECTS: Final = (
         "counters of a call without bound", "one call's counters are looked at up to a bound", "toolsys/telemetry.py",
         "islice(metrics.items(), MAXIMUM_COUNTERS)", "metrics.items()", COUNTERS,
     ),
+    defect(
+        "builtin unwatched", "what a builtin resolved is in nothing that it leaves", "toolsys/registry.py",
+        "watched(self.get(name, pinned.version))", "self.get(name, pinned.version)",
+        "tests/integration/test_scrubbing.py::test_what_a_builtin_resolved_is_in_nothing_that_it_leaves",
+    ),
+    defect(
+        "write asked for less", "a write that said too much invites no second one", "toolsys/outputs.py",
+        "if _has_effect(spec) else", "if False else",
+        "tests/unit/test_outputs.py::test_a_write_that_said_too_much_has_run_and_invites_no_second",
+    ),
+    defect(
+        "start unasked", "nothing serves before its role could be asked for", "config/checks.py",
+        "if time.monotonic() >= until:", "if True:\n                return []\n            if False:",
+        "tests/integration/test_reported_faults.py::test_nothing_serves_before_its_role_could_be_asked_for",
+    ),
+    defect(
+        "role alone", "what the role may become counts", "config/checks.py",
+        "pg_has_role(current_user, r.oid, 'MEMBER')", "r.rolname = current_user",
+        "tests/integration/test_reported_faults.py::test_nothing_serves_under_a_role_that_may_become_such_a_one",
+    ),
 )  # fmt: skip

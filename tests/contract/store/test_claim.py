@@ -122,6 +122,7 @@ def test_a_call_cancelled_right_after_its_intent_is_settled_by_the_worker_that_w
     assert answer == Disposition(call.invocation_id, Progress.SETTLED, OutcomeStatus.FAILED, "tool.cancelled")
 
 
+@gate("tenancy.claims")
 def test_a_tenant_has_a_cap_of_running_calls_and_a_passed_lease_frees_a_place(world: World) -> None:
     store = world.store()
     calls = [call_of(world, number=number) for number in range(1, LIMITS.claim_cap_per_tenant + 2)]

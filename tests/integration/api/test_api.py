@@ -15,6 +15,7 @@ from tests.factories import Tenancy
 from tests.scripted import Scripted
 from tests.spec.requirements import gate
 from toolsys import provisioning, services
+from toolsys.api import waiting
 from toolsys.domain.reasons import reason
 from toolsys.domain.results import ToolResult
 from toolsys.models import Invocation, RunStep
@@ -201,6 +202,19 @@ def test_a_waiting_request_is_woken_by_the_outcome(api: Api, worker: Runtime) ->
     (answer,) = answers
     assert (answer.status_code, answer.json()["status"]) == (200, "completed")
     assert answer.json()["calls"][0]["content"] == [{"type": "text", "text": "x"}]
+
+
+@gate("api.wait_cap")
+def test_where_no_place_to_wait_is_left_the_answer_is_202_at_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = threading.BoundedSemaphore(1)
+    monkeypatch.setattr(waiting, "_places", places)
+    assert places.acquire(blocking=False)
+    refused = api.propose("demo.echo", {"text": "x"}, prefer="wait=60")
+    assert (refused.status_code, "Preference-Applied" in refused.headers) == (202, False)
+    places.release()
+    waited = api.send("GET", refused.headers["Location"], prefer="wait=1")
+    assert (waited.status_code, waited.headers["Preference-Applied"]) == (202, "wait=1")
+    assert places.acquire(blocking=False), "who has waited leaves the place"
 
 
 @gate("api.wait")

@@ -24,5 +24,8 @@ ROWS: Final = (
     Requirement("api.auth", "issue 2", "Without a live key nothing is read or written, and nothing is told."),
     Requirement("api.problems", "issue 2", "Malformed input is a problem body with a stable code, nothing written."),
     Requirement("api.wait", "DESIGN §6", "Prefer: wait answers with the outcome when it comes, else 202."),
+    Requirement(
+        "api.wait_cap", "DESIGN §6", "Waiting requests of a process are capped; past the cap the answer is 202."
+    ),
     Requirement("api.other_tenant", "issue 2", "Another tenant's ids are not found."),
 )

@@ -26,9 +26,13 @@ ROWS: Final = (
     Requirement("rls.isolates", "DESIGN §9", "A tenant reads and writes no row of another; without a tenant, none."),
     Requirement("rls.roles", "DESIGN §9", "The application's role is neither owner, superuser nor BYPASSRLS."),
     Requirement("rls.composite", "DESIGN §9", "Foreign keys between tenant-owned tables carry the tenant."),
+    Requirement(
+        "tenancy.claims", "DESIGN §9", "No tenant has more calls running than its cap; a freed place is taken."
+    ),
     Requirement("rls.indexes", "DESIGN §9", "Indexes of tenant-owned tables begin with the tenant, sweeps aside."),
     Requirement("rls.definers", "DESIGN §9", "Definer functions: NOLOGIN owner, fixed path, no public execution."),
     Requirement("ledger.append_only", "DESIGN §11", "Append-only tables refuse changes, whoever asks."),
+    Requirement("schema.additions", "TS Schema additions", "Columns, types and keys are those of the specification."),
     Requirement("schema.functions", "STYLE §3", "The SQL functions of the database are those of the source."),
     Requirement("roles.tenant", "DESIGN §2", "Organisations, their people and flag, by command."),
     Requirement("deploy.settings", "DESIGN §13", "The environment's reference has every setting, and only those."),

@@ -72,6 +72,7 @@ ROWS: Final = (
     ),
     Requirement("registry.pinned", "TS Resolution", "A session resolves against exactly the set that it advertised."),
     Requirement("registry.shared_sets", "TS Resolution", "A set is stored once, under its hash, and never changed."),
+    Requirement("registry.unknown", "DESIGN §1", "An unknown name counts as the strictest class and is denied."),
     Requirement(
         "registry.kept_offers", "TS Mapping", "What people say of a server shows in the next pin of every process."
     ),

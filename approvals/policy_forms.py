@@ -33,7 +33,9 @@ class JsonField(forms.CharField):
 
 class SwitchForm(forms.Form):
     kind = forms.ChoiceField(choices=[(kind.value, kind.value) for kind in SwitchKind])
-    target = forms.CharField(max_length=200, help_text="A server's id, a tool's name, or an API key's id")
+    target = forms.CharField(
+        max_length=200, help_text="A server's id, a tool's name or a glob (mcp.mail.*), or an API key's id"
+    )
     is_off = forms.TypedChoiceField(
         label="Turn", choices=[("off", "off: nothing of it passes any more"), ("on", "on again")],
         coerce=lambda value: value == "off",

@@ -16,7 +16,7 @@ from approvals import matchers, policy_selectors
 from approvals.models import KillSwitch, PlatformSwitch, PolicyProfile, PolicyRule, PolicyRuleVersion, ToolPermission
 from approvals.ruleset import SwitchKind
 from toolsys import database
-from toolsys.domain.names import normalize_glob
+from toolsys.domain.names import is_valid_server_id, normalize_glob
 from toolsys.domain.spec import JsonObject, SideEffectClass
 from toolsys.domain.states import PolicyVerdict
 from toolsys.models import Agent, ApiKey, PlatformState, Tenant
@@ -88,8 +88,7 @@ def throw_switch(
     if kind is SwitchKind.TENANT:
         raise Problem("request.invalid", [FieldError("/kind", "a whole tenant is switched by operators")])
     _bounded(note, "/note", NOTE_LIMIT)
-    _bounded(target, "/target", TARGET_LIMIT)
-    target = _glob(target, "/target") if kind is SwitchKind.TOOL else target
+    target = switch_target(kind, target)
     with tenant_transaction(tenant_id):
         _lock(tenant_id)
         if kind is SwitchKind.KEY and not _is_key(target):
@@ -99,6 +98,25 @@ def throw_switch(
             tenant_id=tenant_id, kind=kind, target=target, number=thrown + 1, is_off=is_off, note=note.strip(),
             thrown_by=user,
         )  # fmt: skip
+
+
+def switch_target(kind: SwitchKind, written: str) -> str:
+    """Return what a person means in the one form that calls are compared in: else a switch turns off nothing, silently.
+
+    Raises: Problem (request.invalid, request.not_found: no id of a key).
+    """
+    _bounded(written, "/target", TARGET_LIMIT)
+    if kind is SwitchKind.TOOL:
+        return _glob(written, "/target")
+    if kind is SwitchKind.KEY:
+        try:
+            return str(UUID(written.strip()))
+        except ValueError:
+            raise Problem("request.not_found") from None
+    found = written.strip().lower()
+    if not is_valid_server_id(found):
+        raise Problem("request.invalid", [FieldError("/target", "a server's id is of a-z, 0-9 and _, a letter first")])
+    return found
 
 
 def permit_tools(*, tenant_id: str, tools: str, is_enabled: bool, agent_name: str | None = None) -> ToolPermission:
@@ -201,7 +219,4 @@ def _bounded(text: str, pointer: str, limit: int) -> None:
 
 
 def _is_key(target: str) -> bool:
-    try:
-        return ApiKey.objects.filter(pk=UUID(target)).exists()
-    except ValueError:
-        return False
+    return ApiKey.objects.filter(pk=target).exists()

@@ -151,8 +151,15 @@ class Ruleset:
         return self.profiles.get(name) or Profile(name)
 
     def switch_off(self, targets: Iterable[tuple[SwitchKind, str | None]]) -> str | None:
-        """Return the kind of the first switch that is off for one of the targets."""
-        return next((kind for kind, target in targets if (kind, target) in self.switched_off), None)
+        """Return the kind of the first switch that is off for one of the targets; a tool's may be a glob."""
+        if not self.switched_off:
+            return None
+        return next((kind for kind, target in targets if target is not None and self._is_off(kind, target)), None)
+
+    def _is_off(self, kind: SwitchKind, target: str) -> bool:
+        if (kind, target) in self.switched_off or kind is not SwitchKind.TOOL:
+            return (kind, target) in self.switched_off
+        return any(of == kind and fnmatchcase(target, glob) for of, glob in self.switched_off)
 
     def permits(self, tool_name: str, agent: UUID) -> bool:
         """Where permissions are listed, for the tenant or for the agent, a tool must be enabled and not disabled."""

@@ -4,6 +4,7 @@ The switches of the platform and of the organisation itself are the operators': 
 Registered on the console's site by `config.admin_site`.
 """
 
+import fnmatch
 from typing import Any
 
 from django.contrib import messages
@@ -30,7 +31,7 @@ class KillSwitchAdmin(ReadOnlyAdmin):
         if not self.has_view_permission(request) or (request.method == "POST" and not may_throw):
             raise Http404
         form = SwitchForm(request.POST if request.method == "POST" else None)
-        is_asked = request.method == "POST" and form.is_valid()
+        is_asked = request.method == "POST" and form.is_valid() and _is_meant(form)
         if is_asked and "confirm" in request.POST and self._is_thrown(request, form):
             return HttpResponseRedirect(request.path)
         if is_asked and not form.errors:
@@ -68,17 +69,29 @@ class KillSwitchAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, template, shared, status=422 if form.errors else None)
 
 
+def _is_meant(form: SwitchForm) -> bool:
+    """Put what the switch would be of in place of what was written, or say what is wrong with it."""
+    given = form.cleaned_data
+    try:
+        given["target"] = policy_services.switch_target(SwitchKind(given["kind"]), given["target"])
+    except Problem as problem:
+        words = [error.message for error in problem.errors] or [reason(problem.reason_code).message]
+        form.add_error("target", words[0])
+        return False
+    return True
+
+
 def _consequences(given: dict[str, Any]) -> dict[str, Any]:
     """Count what is under way and would not be sent any more: of open calls there are few."""
-    field = {"server": "server_id", "tool": "tool_name", "key": "api_key_id"}[given["kind"]]
+    field = {"server": "server_id", "tool": "tool_name__in", "key": "api_key_id"}[given["kind"]]
     waiting = Invocation.objects.filter(completed_at=None, effect_sent_at=None, status__in=[
         "proposed", "authorized", "waiting_for_approval", "running",
     ])  # fmt: skip
-    try:
-        count = waiting.filter(**{field: given["target"]})[:COUNT_LIMIT].count()
-    except (ValueError, TypeError):
-        count = 0
-    return {"count": count, "given": given}
+    target = given["target"]
+    if given["kind"] == "tool":
+        names = waiting.order_by().values_list("tool_name", flat=True).distinct()[:COUNT_LIMIT]
+        target = fnmatch.filter(names, target)
+    return {"count": waiting.filter(**{field: target})[:COUNT_LIMIT].count(), "given": given}
 
 
 PAGES = {KillSwitch: KillSwitchAdmin}

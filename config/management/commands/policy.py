@@ -41,7 +41,7 @@ class Command(BaseCommand):
         switch.add_argument("kind", choices=["platform", *SwitchKind])
         switch.add_argument("state", choices=["off", "on"])
         switch.add_argument("--tenant", default="")
-        switch.add_argument("--target", default="", help="the server's id, the tool's name or the key's id")
+        switch.add_argument("--target", default="", help="the server's id, the tool's name or a glob, or the key's id")
         switch.add_argument("--by", required=True, help="the user name of who answers for it")
         switch.add_argument("--note", default="", help="why")
 

@@ -282,3 +282,26 @@ def test_a_name_that_only_looks_like_a_tool_s_is_not_written_and_capitals_are_no
                 deed(name)
     assert deeds[0]("Demo.ECHO").match["tools"] == ["demo.echo"]
     assert (deeds[1](" DEMO.echo").target, deeds[2]("Demo.*").tools) == ("demo.echo", "demo.*")
+
+
+@gate("policy.switches")
+def test_a_switch_is_off_for_whatever_its_words_mean(acme: Tenancy, author: Any) -> None:
+    """A glob, capitals or a key's id in another form must not be shown as off and let everything through."""
+
+    def throw(kind: SwitchKind, target: str, *, is_off: bool) -> str:
+        row = policy_services.throw_switch(tenant_id=acme.id, kind=kind, target=target, is_off=is_off, user=author)
+        return str(row.target)
+
+    key = str(acme.key.id)
+    for kind, written, kept in (
+        (SwitchKind.TOOL, " Demo.*", "demo.*"), (SwitchKind.TOOL, "*.ech[n-p]", "*.ech[n-p]"),
+        (SwitchKind.KEY, key.upper(), key), (SwitchKind.KEY, f" {key.replace('-', '')}", key),
+    ):  # fmt: skip
+        assert throw(kind, written, is_off=True) == kept
+        assert acme.propose(("demo.echo", {"text": written}))[0].reason_code == "policy.switch.off", written
+        assert throw(kind, kept, is_off=False) == kept
+        assert acme.propose(("demo.echo", {"text": f"on {written}"}))[0].state is Progress.HANDED_OFF, written
+    assert throw(SwitchKind.SERVER, " Mail ", is_off=True) == "mail"
+    for kind, written in ((SwitchKind.SERVER, "mcp.mail"), (SwitchKind.SERVER, "mail*"), (SwitchKind.SERVER, "")):
+        with pytest.raises(Problem, match=r"request\.invalid"):
+            throw(kind, written, is_off=True)

@@ -235,3 +235,14 @@ def test_a_profile_says_which_times_count_its_own_or_the_deployments(acme: Tenan
         page = admin.text(path)
         assert "10 min 0 s<" in page, path
         assert "1 h 0 min, as everywhere in this deployment<" in page, path
+
+
+@gate("console.switches")
+def test_the_confirmation_counts_what_the_switch_would_stop(acme: Tenancy, admin: Person) -> None:
+    acme.propose(("demo.external_write", {"line": "x"}))
+    given = {"kind": "tool", "target": "Demo.*", "is_off": "off", "note": "all of it"}
+    asked = admin.post(SWITCHES, **given).content.decode()
+    assert "Turn the tool <strong>demo.*</strong> <strong>off</strong>?" in asked
+    assert "1 open call of it has not been sent and would be denied" in asked
+    assert admin.post(SWITCHES, **given | {"kind": "server"}).status_code == 422
+    assert admin.post(SWITCHES, **given | {"kind": "key", "target": "x"}).status_code == 422

@@ -98,5 +98,6 @@ ROWS: Final = (
     ),
     Requirement("log.types", "STYLE §6", "What fails beside the call path is logged by its type, never by its text."),
     Requirement("pool.places", "DESIGN §13", "No thread of a worker waits for a connection that another one idles on."),
+    Requirement("failures.vendor", "GW failure mode 4", "A vendor's error fails its call alone, in words of ours."),
     Requirement("trace.steps", "issue 2", "A call can be shown with its fourteen steps and their times."),
 )

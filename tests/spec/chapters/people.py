@@ -71,5 +71,7 @@ ROWS: Final = (
     ),
     Requirement("approvals.api", "DESIGN §6", "Keys read approvals and decide none; people decide in their session."),
     Requirement("approvals.evaluations", "DESIGN §5", "Every evaluation of step 6 is stored, also one without change."),
+    Requirement("approvals.events", "DESIGN §1", "Each end of a held call is one event, before that of the call."),
+    Requirement("events.payload", "TS Events", "An event carries identity and classification, and no value."),
     Requirement("approvals.access", "issue Approvals", "Whoever is refused can ask for access, once and bounded."),
 )

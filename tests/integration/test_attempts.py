@@ -8,6 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.db import DataError, OperationalError
 
+from config.management.commands.demo_effects import Handler
+from tests.effects import EffectServer
 from tests.factories import Tenancy, approve, events_of
 from tests.integration.test_recovery import Crash, crashing, pass_lease
 from tests.races.moments import OwnWorker, at
@@ -352,3 +354,21 @@ def test_the_fence_does_not_hold_past_the_deadline_although_the_lease_does(acme:
         Invocation.objects.filter(pk=held.invocation_id).update(operation_deadline="2020-01-01T00:00:00Z")
     assert database.call("SELECT toolsys_commit_watermark(%s, %s, %s, %s)", asked) == [("lost",)]
     assert row_of(acme, held).effect_sent_at is None
+
+
+@gate("attempts.class")
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(413, ("failed", "tool.upstream_error")), (500, ("uncertain", "tool.outcome_unknown")),
+     (502, ("uncertain", "tool.outcome_unknown"))],
+)  # fmt: skip
+def test_a_write_whose_far_side_broke_down_is_uncertain_and_one_that_it_refused_has_failed(
+    acme: Tenancy, worker: Runtime, monkeypatch: pytest.MonkeyPatch, status: int, expected: tuple[str, str]
+) -> None:
+    """Whoever stands in between says 502 also of what has happened."""
+    monkeypatch.setattr(Handler, "do_POST", lambda handler: handler._answer(status, {"error": "x"}))
+    with EffectServer() as effects:
+        (held,) = acme.propose(("demo.external_write", {"line": "x"}))
+        approve(acme, held)
+        (done,) = acme.work(effects.installed_in(worker), held)
+    assert (done.outcome_status, done.reason_code) == expected

@@ -56,9 +56,9 @@ class DemoExternalWrite:
         except EgressError as silence:
             return _unanswered(silence)
         if answer.status != 200:
-            return failed(
-                ToolFailureKind.UPSTREAM_ERROR, f"status {answer.status}", answer.body.decode("utf-8", "replace")
-            )
+            # Whoever stands in between says 502 also of what has happened.
+            kind = ToolFailureKind.UPSTREAM_ERROR if answer.status < 500 else ToolFailureKind.OUTCOME_UNKNOWN
+            return failed(kind, f"status {answer.status}", answer.body.decode("utf-8", "replace"))
         return succeeded(json.loads(answer.body))
 
 

@@ -113,10 +113,7 @@ def switch_target(kind: SwitchKind, written: str) -> str:
             return str(UUID(written.strip()))
         except ValueError:
             raise Problem("request.not_found") from None
-    found = written.strip().lower()
-    if not is_valid_server_id(found):
-        raise Problem("request.invalid", [FieldError("/target", "a server's id is of a-z, 0-9 and _, a letter first")])
-    return found
+    return _server(written, "/target")
 
 
 def permit_tools(*, tenant_id: str, tools: str, is_enabled: bool, agent_name: str | None = None) -> ToolPermission:
@@ -202,7 +199,8 @@ def _parsed(value: JsonObject) -> matchers.Rule:
             for each in error.errors()
         ]) from None  # fmt: skip
     tools = tuple(_glob(glob, f"/match/tools/{index}") for index, glob in enumerate(rule.match.tools))
-    return rule.model_copy(update={"match": rule.match.model_copy(update={"tools": tools})})
+    servers = tuple(_server(each, f"/match/servers/{index}") for index, each in enumerate(rule.match.servers))
+    return rule.model_copy(update={"match": rule.match.model_copy(update={"tools": tools, "servers": servers})})
 
 
 def _glob(written: str, pointer: str) -> str:
@@ -211,6 +209,14 @@ def _glob(written: str, pointer: str) -> str:
         return normalize_glob(written)
     except ValueError as error:
         raise Problem("request.invalid", [FieldError(pointer, str(error))]) from None
+
+
+def _server(written: str, pointer: str) -> str:
+    """As `_glob`. Raises: Problem (request.invalid)."""
+    found = written.strip().lower() if written.isascii() else written
+    if not is_valid_server_id(found):
+        raise Problem("request.invalid", [FieldError(pointer, "a server's id is of a-z, 0-9 and _, a letter first")])
+    return found
 
 
 def _bounded(text: str, pointer: str, limit: int) -> None:

@@ -305,3 +305,13 @@ def test_a_switch_is_off_for_whatever_its_words_mean(acme: Tenancy, author: Any)
     for kind, written in ((SwitchKind.SERVER, "mcp.mail"), (SwitchKind.SERVER, "mail*"), (SwitchKind.SERVER, "")):
         with pytest.raises(Problem, match=r"request\.invalid"):
             throw(kind, written, is_off=True)
+
+
+@gate("policy.names")
+def test_a_rule_about_a_server_that_no_server_can_be_is_not_written(acme: Tenancy, author: Any) -> None:
+    """A block of `mcp.mail`, which is the beginning of its tools' names and no server's id, would block nothing."""
+    for name in ("mcp.mail", "mail*", "m\N{CYRILLIC SMALL LETTER A}il", "9mail", " "):
+        with pytest.raises(Problem, match=r"request\.invalid") as refused:
+            rule(acme, author, match={"servers": ["mail", name]})
+        assert [error.pointer for error in refused.value.errors] == ["/match/servers/1"]
+    assert rule(acme, author, match={"servers": [" Mail", "crm_2"]}).match["servers"] == ["mail", "crm_2"]

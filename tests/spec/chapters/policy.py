@@ -17,7 +17,7 @@ ROWS: Final = (
     Requirement("policy.conditions", "DESIGN §5", "Argument values match by pointer and operator, or cannot be told."),
     Requirement("policy.matchers", "DESIGN §5", "A rule matches what it lists; an unreadable one blocks."),
     Requirement(
-        "policy.names", "issue 5 Policy", "A glob that no tool's name can match is refused where it is written."
+        "policy.names", "issue 5 Policy", "What no tool or server can be called is refused where it is written."
     ),
     Requirement("policy.permissions", "GW Manifest", "Tools that a tenant or agent may not use are not in a run."),
     Requirement("policy.switches", "DESIGN §4", "Nothing passes the watermark after a switch has returned."),

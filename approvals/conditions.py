@@ -64,10 +64,10 @@ UNASKED: Final = _Missing()
 
 
 def _pointer(written: str) -> str:
-    """Raises: ValueError, in words for whoever wrote it."""
+    """Return it as canonical arguments spell their names. Raises: ValueError, in words for whoever wrote it."""
     if _POINTER.fullmatch(written) is None:
         raise ValueError("a pointer to a value begins with /, such as /amount, and is at most 12 deep")
-    return written
+    return _text(written)
 
 
 class Condition(BaseModel):

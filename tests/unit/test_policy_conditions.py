@@ -91,3 +91,10 @@ def test_a_condition_that_many_rules_have_is_asked_once_and_one_that_only_looks_
     reading = conditions.Reading({"n": 1})
     assert [reading.asked(each) for each in asked] == [True, None, None, True]
     assert len(reading.answers) == 3
+
+
+@gate("policy.conditions")
+def test_a_pointer_in_another_form_of_the_same_letters_finds_its_argument() -> None:
+    """Names of arguments are in NFC when rules look at them: a rule written otherwise would never match, silently."""
+    condition = Condition.model_validate({"pointer": "/gro\u0308sse", "operator": "gt", "value": 1})
+    assert conditions.compiled(condition).asked({"gr\u00f6sse": 2}) is True

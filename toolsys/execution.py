@@ -144,7 +144,7 @@ class WorkerExecution:
         if prepare is None:
             return
         try:
-            self._loop.run(_contained(prepare(context)), self._left(context))
+            self._loop.run(_contained(prepare, context), self._left(context))
         except (NotAvailable, TimeoutError):
             raise
         except Exception as error:  # noqa: BLE001
@@ -195,17 +195,17 @@ async def _fenced(
     """In a context of its own: whatever the tool sends asks for this claim's lease before its first byte."""
     if departure is not None:
         MAY_SEND.set(departure)
-    return await _contained(tool.execute(arguments, context))
+    return await _contained(tool.execute, arguments, context)
 
 
 class _Ended(Exception):
     """A tool asked the whole process to end."""
 
 
-async def _contained[T](work: Awaitable[T]) -> T:
+async def _contained[**P, T](work: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T:
     """What a tool asks of its process, nobody does: it would end the loop under the calls of all others."""
     try:
-        return await work
+        return await work(*given, **named)
     except (SystemExit, KeyboardInterrupt) as wish:
         raise _Ended(type(wish).__name__) from None
 

@@ -160,10 +160,10 @@ PIPELINE_DEFECTS: Final = (
     ),
     defect(
         "heartbeat begins with the effect", "a lease is renewed from the claim on", "toolsys/execution.py",
-        "            self._loop.run(_contained(prepare(context)), self._left(context))\n",
+        "            self._loop.run(_contained(prepare, context), self._left(context))\n",
         "            claim = self._claims[context.invocation_id]\n"
         "            self._keeper.drop(claim)\n"
-        "            self._loop.run(_contained(prepare(context)), self._left(context))\n"
+        "            self._loop.run(_contained(prepare, context), self._left(context))\n"
         "            self._keeper.hold(claim)\n",
         DESIGN + "test_a_lease_is_kept_through_a_preparation_that_outlasts_it",
         RACES + "test_a_slow_preparation_keeps_its_lease_while_the_process_lives",

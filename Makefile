@@ -2,8 +2,8 @@
 # and installs again only when a lock file has changed. See `make help`.
 .POSIX:
 .SUFFIXES:
-.PHONY: help up test test-slow demo bench bench-decisions bench-inbox bench-mcp bench-values crash crash-ci reliability egress \
-  hostile conformance catalogs model policy-check \
+.PHONY: help up test test-slow demo bench bench-decisions bench-inbox bench-mcp bench-values crash crash-ci crash-edges reliability \
+  egress hostile conformance catalogs model policy-check \
   properties sabotage races soak pages lint lock clean-data
 SHELL = /bin/sh
 MAKEFLAGS += --no-print-directory
@@ -19,6 +19,7 @@ help:
 	  'make test-slow   its tests with browsers, with processes and peers of their own, races, and the rest of long tables' \
 	  'make crash       kill processes at every crash point, for at most 45 minutes; goes on where it was interrupted' \
 	  'make crash-ci    a choice of it that covers every pair of its axes, as far as 5 minutes go' \
+	  'make crash-edges the deaths at the MCP face and in a login, all of them' \
 	  'make reliability write what the proofs found into toolsys/docs/reliability.md' \
 	  'make demo        play the demonstration against what `make up` runs' \
 	  'make bench       measure the call path' \
@@ -65,6 +66,11 @@ crash:
 crash-ci:
 	@sh config/environment.sh tests/requirements.lock
 	@exec $(PYTHON_IN_VENV) -m tests.crash.matrix --selection pairwise --minutes 4.5 --sample $(ARGUMENTS)
+
+crash-edges:
+	@sh config/environment.sh tests/requirements.lock
+	@exec $(PYTHON_IN_VENV) -m pytest tests/crash/test_face.py tests/integration/mcp/test_login_crashes.py -n auto \
+	  -m "long or not long" $(ARGUMENTS)
 
 reliability:
 	@sh config/environment.sh tests/requirements.lock

@@ -31,10 +31,16 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 
 
 def cells(*, ending: bool) -> list[Any]:
+    """Every point in one era in the suite, in turn; `make crash-edges` plays all."""
     return [
-        pytest.param(point, era, id=f"{point.moment}-{point.request}-{era}".replace(" ", "-"))
-        for point in FACE_POINTS
-        for era in point.eras
+        pytest.param(
+            point,
+            era,
+            id=f"{point.moment}-{point.request}-{era}".replace(" ", "-"),
+            marks=[pytest.mark.long] if (row + column) % len(point.eras) else [],
+        )
+        for row, point in enumerate(FACE_POINTS)
+        for column, era in enumerate(point.eras)
         if (point.request is Request.END) is ending
     ]
 

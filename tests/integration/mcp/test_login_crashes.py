@@ -68,10 +68,11 @@ def worker(moment: str, port: int) -> Iterator["subprocess.Popen[bytes]"]:
 @gate("gate.15")
 @pytest.mark.parametrize(
     ("kind", "moment"),
+    # A checkerboard of them in the suite: each kind and each moment; `make crash-edges` plays all.
     [
-        (kind, moment)
-        for kind in KINDS
-        for moment in (*STEPS, IN_THE_EXCHANGE, *(AT_THE_RELEASE if kind != "once" else ()))
+        pytest.param(kind, moment, marks=[pytest.mark.long] if (row + column) % 2 else [])
+        for row, kind in enumerate(KINDS)
+        for column, moment in enumerate((*STEPS, IN_THE_EXCHANGE, *(AT_THE_RELEASE if kind != "once" else ())))
     ],
 )
 def test_a_worker_that_is_killed_while_it_logs_in_anew_leaves_what_the_table_says(

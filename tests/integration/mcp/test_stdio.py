@@ -69,7 +69,13 @@ def test_a_killed_child_is_noticed_reaped_and_replaced(bench: Callable[..., Benc
     first = here.call(config, "environment").structured["pid"]
     os.kill(first, signal.SIGKILL)
     assert is_gone(first)
-    second = here.call(config, "environment").structured["pid"]
+    try:
+        second = here.call(config, "environment").structured["pid"]
+    except remote.ServerUnreachable as lost:
+        # Gone, and its end not yet read: such a call was never sent, and is one that a worker repeats.
+        if lost.effect != "not_applied":
+            raise
+        second = here.call(config, "environment").structured["pid"]
     assert second != first
 
 

@@ -107,28 +107,37 @@ def serve(bells: Queue, hands: Hands, threads: int, stopped: list[str]) -> Threa
     )  # fmt: skip
 
 
-def work(worker: ThreadWorker, *, burst: bool = True) -> threading.Thread:
-    """Run it beside the test. Signals belong to the main thread: the test asks it to stop itself."""
+def work(worker: ThreadWorker) -> threading.Thread:
+    """Run it beside the test. Signals belong to the main thread: the test asks it to stop itself.
+
+    Not as a burst: such a worker stops at an empty queue, and rings again for what no thread has begun by then.
+    """
     worker._install_signal_handlers = lambda: None  # type: ignore[method-assign]
-    thread = threading.Thread(target=lambda: worker.work(burst=burst, logging_level="CRITICAL"), daemon=True)
+    thread = threading.Thread(target=lambda: worker.work(logging_level="CRITICAL"), daemon=True)
     thread.start()
     return thread
+
+
+def stop(worker: ThreadWorker, thread: threading.Thread) -> None:
+    worker.handle_warm_shutdown_request()
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 @gate("queue.bells")
 def test_a_bell_stays_on_the_queue_until_a_thread_is_free(bells: BellQueue, hands: Hands) -> None:
     names = [str(uuid.uuid4()) for _ in range(3)]
     bells.connection.rpush(bells.key, *(queue.bell_id("call", "acme", name, 0) for name in names))
-    thread = work(serve(bells, hands, 2, []))
+    serving = serve(bells, hands, 2, [])
+    thread = work(serving)
     for _ in range(2):
         assert hands.inside.acquire(timeout=10)
     assert (sorted(hands.began), len(bells)) == (sorted(names[:2]), 1)
     hands.leave.set()
     assert hands.inside.acquire(timeout=10)
-    thread.join(20)
+    stop(serving, thread)
     # Which of two threads says first that it began is theirs to race for.
-    assert (set(hands.began[:2]), hands.began[2:]) == (set(names[:2]), names[2:])
-    assert (len(bells), thread.is_alive()) == (0, False)
+    assert (set(hands.began[:2]), hands.began[2:], len(bells)) == (set(names[:2]), names[2:], 0)
 
 
 @gate("queue.bells")
@@ -140,7 +149,7 @@ def test_a_stop_is_heard_although_somebody_caught_what_its_signal_raised(
     monkeypatch.setattr(worker, "ASK_SECONDS", 1)
     stopped: list[str] = []
     serving = serve(bells, hands, 1, stopped)
-    thread = work(serving, burst=False)
+    thread = work(serving)
     bells.connection.rpush(bells.key, queue.bell_id("call", "acme", str(uuid.uuid4()), 0))
     assert hands.inside.acquire(timeout=10), "it serves"
     if not is_full:
@@ -161,7 +170,11 @@ def test_a_job_that_raises_is_logged_without_its_values_and_stops_nothing(
 ) -> None:
     hands.leave.set()
     bells.connection.rpush(bells.key, "callXacmeXbadX0", "callXacmeXgoodX0")
-    work(serve(bells, hands, 1, [])).join(20)
+    serving = serve(bells, hands, 1, [])
+    thread = work(serving)
+    for _ in range(2):
+        assert hands.inside.acquire(timeout=10)
+    stop(serving, thread)
     assert hands.began == ["bad", "good"]
     assert "ValueError" in caplog.text
     assert "secret value" not in caplog.text
@@ -195,9 +208,12 @@ def test_a_heartbeat_that_cannot_be_told_ends_no_worker(
     monkeypatch.setattr(worker, "HEARTBEAT_SECONDS", 0.0)
     hands.leave.set()
     bells.connection.rpush(bells.key, "callXacmeXfirstX0", "callXacmeXsecondX0")
-    thread = work(serve(bells, hands, 1, []))
-    thread.join(30)
-    assert (hands.began, len(bells), thread.is_alive()) == (["first", "second"], 0, False)
+    serving = serve(bells, hands, 1, [])
+    thread = work(serving)
+    for _ in range(2):
+        assert hands.inside.acquire(timeout=10)
+    stop(serving, thread)
+    assert (hands.began, len(bells)) == (["first", "second"], 0)
     assert attempts.acquire(timeout=0)
 
 

@@ -21,7 +21,7 @@ from mcpcatalog.news import News
 from mcpcatalog.remote import (
     CatalogChurning,
     CatalogMode,
-    RemoteError,
+    OutOfConnections,
     ResolveCredential,
     ServerConfig,
     ServerUnreachable,
@@ -155,7 +155,7 @@ def walk(
             except CatalogChurning as refused:
                 seen = seen.failed(refused)
                 services.record_failure(config, refused.reason_code, refused.detail, at=clock.now())
-    elif isinstance(seen.error, RemoteError) and is_remembered:
+    elif seen.error is not None and not isinstance(seen.error, OutOfConnections) and is_remembered:
         services.record_failure(config, seen.error.reason_code, seen.error.detail, at=clock.now())
     return Checked(checks.ladder(config, seen, offered))
 

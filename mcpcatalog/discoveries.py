@@ -21,9 +21,9 @@ class Discoveries:
     output_ceiling_bytes: int
 
     async def declared(self, server: ServerConfig, connection: RemoteServer) -> Declarations:
-        """Return the hash of each usable declaration by its remote name, listing the connection at its first use.
+        """Return the hash of each usable declaration by its remote name, listing the connection where nobody has.
 
-        A fixed server is never asked: what is declared here is all there is.
+        That is who opens it, in the same hold. A fixed server is never asked: what is declared here is all there is.
         Raises: RemoteError.
         """
         if connection.declared is None:

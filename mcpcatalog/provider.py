@@ -6,7 +6,7 @@ imports no SDK. Source: TS "Discovery", "Advertisement is pinned"; DESIGN §7.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -24,7 +24,9 @@ from mcpcatalog.prompt_skill import PromptReader
 from mcpcatalog.remote import (
     Catalog,
     CatalogMode,
+    OutOfConnections,
     RemoteError,
+    RemoteServer,
     ResolveCredential,
     ServerConfig,
     ServerUnreachable,
@@ -47,15 +49,27 @@ log = logging.getLogger(__name__)
 
 # A server that is down must not make every new session wait for its connect time-out.
 RETRY_SECONDS: Final = 30
-DISCOVERY_SECONDS: Final = 45.0
+# What a discovery waits for room and for a slot, before its server is asked; and what it takes in all, at most: both
+# waits, then the connect time-out and the time of a list, which are the pool's, and a little.
+PATIENCE_SECONDS: Final = 30.0
+DISCOVERY_SECONDS: Final = 2 * PATIENCE_SECONDS + 45.0
 CLOSE_SECONDS: Final = 20.0
 KEPT: Final = 4_096
-# The name of the session of a connection that is opened only to look at a server.
-DISCOVERY: Final = "discovery:"
 
 
 class Pool(Connections, Protocol):
     """The pool's face for whoever owns it."""
+
+    async def visit[T](
+        self,
+        config: ServerConfig,
+        resolve: ResolveCredential,
+        look: Callable[[RemoteServer], Awaitable[T]],
+        *,
+        connect_seconds: float | None = None,
+        patience_seconds: float = 0.0,
+    ) -> T:
+        """Look at a server on a connection that nobody else has. Raises: RemoteError."""
 
     def sessions(self) -> list[tuple[str, str]]: ...
 
@@ -94,7 +108,7 @@ class Workbench:
     def sessions(self) -> set[tuple[str, UUID]]:
         """Return tenant and id of each agent session that something is held for."""
         found = self.connections.sessions()
-        return {(tenant_id, UUID(name)) for tenant_id, name in found if not name.startswith(DISCOVERY)}
+        return {(tenant_id, UUID(name)) for tenant_id, name in found}
 
     def release_session(self, tenant_id: str, session_id: UUID) -> None:
         """Let go of what is held for a session; its next call connects again, on whichever worker. Any thread."""
@@ -153,15 +167,13 @@ def open_workbench(
     notes = Notes()
 
     async def look(config: ServerConfig, resolve: ResolveCredential, tell: Callable[[Seen], object]) -> Seen:
-        return await inspect(config, resolve, policy_for(config), counts, tell)
+        return await inspect(config, resolve, policy_for(config), counts, tell, pool.slots)
 
     def changed(config: ServerConfig) -> None:
         notes.later(lambda: services.record_list_changed(config, at=datetime.now(UTC)))
 
     def closed(config: ServerConfig, session: str, why: str) -> None:
-        # A connection that was opened to look at a server is closed by whoever opened it: nothing has ended.
-        if not session.startswith(DISCOVERY):
-            notes.later(lambda: services.record_closed(config, session, why))
+        notes.later(lambda: services.record_closed(config, session, why))
 
     timeouts = Timeouts(**(seconds or {}))
     pool = ConnectionPool(policy_for, timeouts=timeouts, counts=counts, on_list_changed=changed, on_closed=closed)
@@ -225,6 +237,8 @@ class McpProvider:
             return
         try:
             self._look(config, self.workbench, DISCOVERY_SECONDS)
+        except OutOfConnections as error:
+            log.info("mcp discovery put off server=%s reason=%s", config.server_id, error.reason_code)
         except RemoteError as error:
             log.info("mcp discovery failed server=%s reason=%s", config.server_id, error.reason_code)
             services.record_failure(config, error.reason_code, error.detail, at=self.clock.now())
@@ -377,11 +391,10 @@ def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
 
 
 async def _discover(config: ServerConfig, workbench: Workbench, connect_seconds: float | None) -> tuple[Catalog, float]:
-    session = f"{DISCOVERY}{config.tenant_id}:{config.server_id}"
-    try:
-        connection = await workbench.connections.acquire(
-            config, session, workbench.credentials(config.tenant_id).resolve, connect_seconds=connect_seconds
-        )
+    async def look(connection: RemoteServer) -> tuple[Catalog, float]:
         return await connection.discover(with_prompts=True), connection.connected_in_seconds
-    finally:
-        await workbench.connections.close_session(session)
+
+    return await workbench.connections.visit(
+        config, workbench.credentials(config.tenant_id).resolve, look,
+        connect_seconds=connect_seconds, patience_seconds=PATIENCE_SECONDS,
+    )  # fmt: skip

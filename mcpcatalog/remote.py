@@ -19,6 +19,8 @@ from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, Sid
 type JsonObject = dict[str, Any]
 type Effect = Literal["not_applied", "unknown", "applied"]
 type ResolveCredential = Callable[[str], Awaitable[SecretValue]]
+# Learns what a connection declares, before anybody calls on it. Raises: RemoteError.
+type Look = Callable[["RemoteServer"], Awaitable[object]]
 
 
 # Revisions of the protocol without a session: each request stands alone. A test compares them with the SDK's.

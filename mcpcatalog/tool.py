@@ -6,6 +6,7 @@ to `mcpcatalog.sdk` through the pool that wiring hands in, so importing it never
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from mcpcatalog import results
@@ -18,6 +19,7 @@ from mcpcatalog.remote import (
     CallResult,
     CallSpec,
     KeyPlace,
+    Look,
     RemoteError,
     RemoteServer,
     ResolveCredential,
@@ -46,10 +48,13 @@ class Connections(Protocol):
         resolve: ResolveCredential,
         *,
         is_renewed: bool = False,
-        connect_seconds: float | None = None,
         patience_seconds: float = 0.0,
+        look: Look | None = None,
     ) -> RemoteServer:
-        """`is_renewed`: the session has logged in anew, so an older login is not used. Raises: RemoteError."""
+        """`is_renewed`: the session has logged in anew, so an older login is not used. `look`: see the pool.
+
+        Raises: RemoteError.
+        """
 
 
 class NoConnections:
@@ -133,7 +138,7 @@ class McpTool:
     async def _connection(self, context: ToolExecutionContext) -> RemoteServer:
         return await self.connections.acquire(
             self.server, str(context.session_id), context.credentials.resolve, is_renewed=self.standing.is_renewed,
-            patience_seconds=context.timeout_seconds * PATIENCE,
+            patience_seconds=context.timeout_seconds * PATIENCE, look=partial(self.discoveries.declared, self.server),
         )  # fmt: skip
 
     def _call(self, arguments: JsonObject, context: ToolExecutionContext) -> CallSpec:

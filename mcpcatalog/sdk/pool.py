@@ -1,14 +1,13 @@
 """The open connections of one worker process: found by key, opened within bounds, closed with it.
 
 A key is tenant, server, configuration fingerprint and agent session; a server that an operator marked stateless shares
-one connection among sessions. An unused one closes itself. Waiting for a slot comes before the connect time-out and a
-stdio start takes its process slot first, so that queued processes do not crowd out HTTP (TS Discovery). Lives on one
-event loop.
+one connection among sessions. An unused one closes itself. What opens a connection also lists it, within one hold of
+`slots`; whoever only wants to look at a server visits it. Lives on one event loop.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -19,6 +18,7 @@ from mcpcatalog.remote import (
     AuthUnsupported,
     Closing,
     DestinationRefused,
+    Look,
     OutOfConnections,
     ProtocolViolation,
     RemoteError,
@@ -30,14 +30,18 @@ from mcpcatalog.remote import (
 from mcpcatalog.sdk.auth import Anonymous, Login, Resolved, child_environment
 from mcpcatalog.sdk.connection import CLOSE_SECONDS, Connection, OpenStreams, Timeouts
 from mcpcatalog.sdk.http import http_streams
+from mcpcatalog.sdk.slots import Slots, in_time
 from mcpcatalog.sdk.stdio import Child, stdio_streams
 from mcpcatalog.sdk.tokens import ClientCredentials
+from toolsys.departure import MAY_SEND
 from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport, Watch
 from toolsys.kept import Kept
 
 # How often a call that waits for room looks again.
 ROOM_SECONDS: Final = 0.05
 REVISIONS_KEPT: Final = 4_096
+# Stands for the session of a connection that no session has.
+VISIT: Final = "visit"
 
 
 class Key(NamedTuple):
@@ -70,6 +74,7 @@ class ConnectionPool:
         on_list_changed: Callable[[ServerConfig], object] = lambda _config: None,
         on_closed: Callable[[ServerConfig, str, str], object] = lambda _config, _session, _why: None,
         watch: Watch | None = None,
+        slots: Slots | None = None,
     ) -> None:
         self._policy_for = policy_for
         self._watch = watch
@@ -78,11 +83,11 @@ class ConnectionPool:
         self._on_closed = on_closed
         self._timeouts = timeouts or Timeouts()
         self._limits = limits or PoolLimits()
-        self._preparations = asyncio.Semaphore(self._limits.preparations)
-        self._process_starts = asyncio.Semaphore(self._limits.process_starts)
-        self._shares: WeakValueDictionary[tuple[str, Transport], asyncio.Semaphore] = WeakValueDictionary()
+        limits = self._limits
+        self.slots = slots or Slots(limits.preparations, limits.preparations_per_tenant, limits.process_starts)
         self._open: dict[Key, Connection] = {}
         self._opening: dict[Key, asyncio.Task[Connection]] = {}
+        self._visiting: set[asyncio.Task[Any]] = set()
         self._dialling: list[Transport] = []
         self._leaving: dict[asyncio.Task[None], Connection] = {}
         self._revisions: Kept[str] = Kept(REVISIONS_KEPT)
@@ -97,97 +102,141 @@ class ConnectionPool:
         resolve: ResolveCredential,
         *,
         is_renewed: bool = False,
-        connect_seconds: float | None = None,
         patience_seconds: float = 0.0,
+        look: Look | None = None,
     ) -> Connection:
         """Return the live connection of this key, opening it where there is none. Sends nothing of a call.
 
-        `connect_seconds` is for who has more patience with the server than the time-out, `patience_seconds` how long to
-        wait where every connection of this worker is in use. Raises: RemoteError.
+        `patience_seconds` is how long to wait where every connection of this worker is in use. `look` learns what is
+        declared on a connection before anybody has it, within the hold that it is opened in. Raises: RemoteError.
         """
-        if not config.is_permitted:
-            raise DestinationRefused("not where the tenant's servers may be", effect="not_applied")
+        _require_permitted(config)
         key = Key(config.tenant_id, config.server_id, config.fingerprint, "" if config.is_stateless else session)
         found = self._open.get(key)
         if found is not None and found.is_alive:
             if is_renewed and not found.is_renewed:
                 await found.renew_login()  # the session did so on another worker
+            if look is not None and found.declared is None:
+                async with self.slots.preparing(config.tenant_id, config.transport, is_open=True):
+                    await in_time(look(found))
             return found
-        if self._is_closed:
-            raise OutOfConnections("this worker is stopping", effect="not_applied")
+        self._require_running()
         opening = self._opening.get(key)
         if opening is None:
-            timeouts = self._timeouts
-            if connect_seconds is not None:
-                timeouts = replace(timeouts, connect=connect_seconds, probe=connect_seconds / 2)
-            opening = asyncio.create_task(
-                self._connect(key, config, resolve, timeouts, patience_seconds), name=f"mcp connect {config.server_id}"
-            )
+            prepared = self._preparing(key, config, resolve, self._timeouts, patience_seconds)
+            opening = asyncio.create_task(_connected(prepared, look), name=f"mcp connect {config.server_id}")
             self._opening[key] = opening
             opening.add_done_callback(lambda task: self._opened(key, task))
-        # Whoever stops waiting leaves the handshake to the others; its own deadline bounds it.
+        # Whoever stops waiting leaves the preparation to the others; its own deadlines bound it.
         connection = await asyncio.shield(opening)
         connection.is_renewed |= is_renewed
         return connection
 
-    async def _connect(
-        self, key: Key, config: ServerConfig, resolve: ResolveCredential, timeouts: Timeouts, patience_seconds: float
-    ) -> Connection:
+    async def visit[T](
+        self,
+        config: ServerConfig,
+        resolve: ResolveCredential,
+        look: Callable[[Connection], Awaitable[T]],
+        *,
+        connect_seconds: float | None = None,
+        patience_seconds: float = 0.0,
+    ) -> T:
+        """Open a connection that nobody else has, look at the server in the same hold, and leave.
+
+        Whoever stops waiting stops it all. `connect_seconds` is for who has more patience with the server than the
+        time-out; `patience_seconds` are for room and for a slot each, before it is asked at all. Raises: RemoteError.
+        """
+        _require_permitted(config)
+        self._require_running()
+        key = Key(config.tenant_id, config.server_id, config.fingerprint, VISIT)
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        self._visiting.add(task)
+        timeouts = self._timeouts
+        if connect_seconds is not None:
+            timeouts = replace(timeouts, connect=connect_seconds, probe=connect_seconds / 2)
+        try:
+            async with self._preparing(
+                key, config, resolve, timeouts, patience_seconds, patience_seconds
+            ) as connection:  # fmt: skip
+                found = await in_time(look(connection))
+            self._leave(connection, "")
+            return found
+        finally:
+            self._visiting.discard(task)
+
+    @asynccontextmanager
+    async def _preparing(
+        self,
+        key: Key,
+        config: ServerConfig,
+        resolve: ResolveCredential,
+        timeouts: Timeouts,
+        patience_seconds: float,
+        slot_seconds: float | None = None,
+    ) -> AsyncIterator[Connection]:
+        """Open a connection, and hold its slot while it is looked at; what fails meanwhile costs the connection."""
         self._retire_older(key)
         await self._wait_for_room(config.transport, patience_seconds)
-        async with AsyncExitStack() as slots:
-            slots.callback(self._dialling.remove, config.transport)
-            self._dialling.append(config.transport)
-            await slots.enter_async_context(self._share_of(config.tenant_id, config.transport))
-            if config.transport is Transport.STDIO:
-                await slots.enter_async_context(self._process_starts)
-            await slots.enter_async_context(self._preparations)
-            hint = self._revisions.get(key[:3]) or config.negotiated_revision
-            login = self._login(config, resolve)
-            connection = Connection(
-                config,
-                self._opener(config, resolve, login),
-                login,
-                timeouts=timeouts,
-                revision_hint=hint,
-                on_list_changed=self._on_list_changed,
-                on_closed=lambda why: self._closed(config, key.session, why),
-            )
-            try:
-                await connection.open()
-            except asyncio.CancelledError:  # only `close_all` cancels this task
-                connection.force_close()
-                self._leave(connection, Closing.STOPPED)
-                raise
-        self._revisions.put(key[:3], connection.revision)
-        metrics.CONNECTIONS.labels(config.transport).inc()
-        return connection
+        slot = self.slots.preparing(config.tenant_id, config.transport, patience_seconds=slot_seconds)
+        with self._dialled(config.transport):
+            async with slot as has_started:
+                connection = self._new(key, config, resolve, timeouts)
+                try:
+                    await self._open_counted(connection)
+                    self._revisions.put(key[:3], connection.revision)
+                    await has_started()
+                    yield connection
+                except asyncio.CancelledError:  # of a visit, or by `close_all`
+                    connection.force_close()
+                    self._leave(connection, Closing.STOPPED)
+                    raise
+                except Exception:
+                    self._leave(connection, "")  # whoever wanted it says why
+                    raise
 
-    def _share_of(self, tenant_id: str, transport: Transport) -> asyncio.Semaphore:
-        """Return how much one tenant may prepare or wait for; it lives while somebody holds it or waits for it.
+    def _new(self, key: Key, config: ServerConfig, resolve: ResolveCredential, timeouts: Timeouts) -> Connection:
+        login = self._login(config, resolve)
+        return Connection(
+            config,
+            self._opener(config, resolve, login),
+            login,
+            timeouts=timeouts,
+            revision_hint=self._revisions.get(key[:3]) or config.negotiated_revision,
+            on_list_changed=self._on_list_changed,
+            on_closed=lambda why: self._closed(config, key.session, why),
+        )
 
-        Its stalled remote servers leave slots to others. Of processes it may start as many as there are slots for,
-        since it may be alone; what it wants beyond that waits here and not in the others' way: so they take turns.
-        """
-        found = self._shares.get((tenant_id, transport))
-        if found is None:
-            limits = self._limits
-            size = limits.process_starts if transport is Transport.STDIO else limits.preparations_per_tenant
-            found = self._shares[tenant_id, transport] = asyncio.Semaphore(size)
-        return found
+    async def _open_counted(self, connection: Connection) -> None:
+        """Raises: RemoteError."""
+        server, transport = metrics.server_label(connection.config.server_id), connection.config.transport
+        try:
+            await connection.open()
+        except Exception as failure:
+            reason_code = failure.reason_code if isinstance(failure, RemoteError) else "tool.internal"
+            metrics.CONNECT_FAILURES.labels(server, reason_code).inc()
+            raise
+        metrics.CONNECTS.labels(server, transport).inc()
+        metrics.CONNECTIONS.labels(transport).inc()
+
+    def _require_running(self) -> None:
+        if self._is_closed:
+            raise OutOfConnections("this worker is stopping", effect="not_applied")
+
+    @contextmanager
+    def _dialled(self, transport: Transport) -> Iterator[None]:
+        """Count what is being opened among what is open."""
+        self._dialling.append(transport)
+        try:
+            yield
+        finally:
+            self._dialling.remove(transport)
 
     def _opened(self, key: Key, task: asyncio.Task[Connection]) -> None:
         self._opening.pop(key, None)
-        if task.cancelled():
-            return
-        failure = task.exception()
-        server = metrics.server_label(key.server_id)
-        if failure is not None:
-            reason_code = failure.reason_code if isinstance(failure, RemoteError) else "tool.internal"
-            metrics.CONNECT_FAILURES.labels(server, reason_code).inc()
+        if task.cancelled() or task.exception() is not None:
             return
         connection = task.result()
-        metrics.CONNECTS.labels(server, connection.config.transport).inc()
         if self._is_closed:
             connection.force_close()
         self._open[key] = connection
@@ -196,7 +245,9 @@ class ConnectionPool:
         metrics.CONNECTIONS.labels(config.transport).dec()
         if why:
             metrics.DISCONNECTS.labels(metrics.server_label(config.server_id), why).inc()
-            self._on_closed(config, session, why)
+            # A connection that was opened to look at a server is closed by whoever opened it: nothing has ended.
+            if session != VISIT:
+                self._on_closed(config, session, why)
 
     def _login(self, config: ServerConfig, resolve: ResolveCredential) -> Login:
         if config.auth_scheme is AuthScheme.OAUTH2_CLIENT:
@@ -299,7 +350,7 @@ class ConnectionPool:
         shutdown").
         """
         self._is_closed = True
-        opening = list(self._opening.values())
+        opening = [*self._opening.values(), *self._visiting]
         for each in opening:
             each.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
@@ -324,3 +375,16 @@ class ConnectionPool:
 def _remembers(connection: Connection) -> bool:
     """Say whether the server may know of it what the next one would lack; its own revision counts."""
     return replace(connection.config, negotiated_revision=connection.revision).keeps_state
+
+
+async def _connected(prepared: AbstractAsyncContextManager[Connection], look: Look | None) -> Connection:
+    MAY_SEND.set(None)  # what is sent here is not of the call in whose context it begins
+    async with prepared as connection:
+        if look is not None:
+            await in_time(look(connection))
+    return connection
+
+
+def _require_permitted(config: ServerConfig) -> None:
+    if not config.is_permitted:
+        raise DestinationRefused("not where the tenant's servers may be", effect="not_applied")

@@ -16,6 +16,7 @@ LADDER: Final = "tests/integration/mcp/test_ladder.py::"
 STDIO: Final = "tests/integration/mcp/test_stdio.py::"
 DEPARTURE: Final = "tests/integration/mcp/test_stdio_departure.py::"
 SKILLS: Final = "tests/integration/mcp/test_skill_load.py::"
+SLOTS: Final = "tests/integration/mcp/test_slots.py::"
 PROGRESS: Final = "tests/integration/mcp/test_check_progress.py::"
 LOAD, PROMPT = "toolsys/control/skill_load.py", "mcpcatalog/prompt_skill.py"
 
@@ -69,9 +70,9 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "list without an end in time", "a list whose every page is in time has a bound as a whole",
-        "mcpcatalog/provider.py", "self._look(config, self.workbench, DISCOVERY_SECONDS)",
-        "self._look(config, self.workbench, 600.0)",
+        SDK + "slots.py", "asyncio.timeout(LISTING_SECONDS)", "asyncio.timeout(600.0)",
         CALLS + "test_b27_a_list_that_comes_slowly_is_given_up_and_the_catalog_stays",
+        SLOTS + "test_a_listing_that_stalls_gives_its_slot_back_at_its_deadline",
     ),
     defect(
         "our name on the wire", "a server is called by its own name of a tool", "mcpcatalog/tool.py",
@@ -233,10 +234,32 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "one tenant takes every slot", "stalled servers of one tenant leave slots to the others",
-        SDK + "pool.py", "asyncio.Semaphore(size)", "asyncio.Semaphore(1_000)",
+        SDK + "slots.py", "asyncio.Semaphore(self._per_tenant[transport])", "asyncio.Semaphore(1_000)",
         "tests/integration/mcp/test_pool.py::test_stalled_servers_of_one_tenant_leave_slots_to_the_others",
         "tests/integration/mcp/test_pool.py::"
         "test_slow_programs_of_one_tenant_are_started_in_turn_with_those_of_others",
+    ),
+    defect(
+        "listing without a slot", "a listing is within its preparation's hold", SDK + "pool.py",
+        "        if look is not None:\n            await in_time(look(connection))\n    return",
+        "        pass\n    if look is not None:\n        await in_time(look(connection))\n    return",
+        SLOTS + "test_listings_count_among_the_preparations_whoever_lists",
+    ),
+    defect(
+        "start kept while listing", "a process that has started lends its start to the next", SDK + "pool.py",
+        "                    await has_started()\n", "",
+        SLOTS + "test_a_process_that_has_started_lends_its_start_while_it_is_listed",
+    ),
+    defect(
+        "open connection listed aside", "what is open is listed in a slot of its own", SDK + "pool.py",
+        "async with self.slots.preparing(config.tenant_id, config.transport, is_open=True):",
+        "if True:",
+        SLOTS + "test_what_is_open_and_not_listed_is_listed_in_a_slot_of_its_own",
+    ),
+    defect(
+        "no slot is the server's fault", "who found no slot says nothing of the server", "mcpcatalog/provider.py",
+        "except OutOfConnections as error:", "except ZeroDivisionError as error:",
+        SLOTS + "test_who_found_no_slot_says_nothing_about_the_server",
     ),
     defect(
         "pinned catalog forgotten", "what a session pinned is kept", "mcpcatalog/sql/60_retention.sql",

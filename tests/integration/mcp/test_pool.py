@@ -113,12 +113,12 @@ def test_slow_programs_of_one_tenant_are_started_in_turn_with_those_of_others(
 
 
 async def _all_slots_of(tenant_id: str, here: Bench) -> bool:
-    share = here.pool._shares.get((tenant_id, remote.Transport.HTTP))
+    share = here.pool.slots._shares.get((tenant_id, remote.Transport.HTTP))
     return share is not None and share.locked()
 
 
 async def _free(here: Bench) -> int:
-    return here.pool._preparations._value
+    return here.pool.slots._preparations._value
 
 
 def test_a_full_pool_gives_up_its_longest_unused_connection(bench: Callable[..., Bench], web: Web) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from mcpcatalog import checks, provider
+from mcpcatalog import checks
 from mcpcatalog.models import McpServer
 from mcpcatalog.remote import KeyPlace
+from mcpcatalog.sdk import slots
 from mcpcatalog.sdk.inspection import inspect
 from mcpcatalog.sdk.pool import PoolLimits
 from mcpcatalog.tool import PATIENCE
@@ -185,8 +186,8 @@ def test_b27_a_list_that_comes_slowly_is_given_up_and_the_catalog_stays(
     acme: Tenancy, houses: Callable[..., House], hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every page in time, and always another: the whole has a bound of its own, which is not the peer's."""
-    assert provider.DISCOVERY_SECONDS <= 45, "the connect time-out and the 30 s of a list, and a little"
-    monkeypatch.setattr(provider, "DISCOVERY_SECONDS", 1.5)
+    assert slots.LISTING_SECONDS <= 30
+    monkeypatch.setattr(slots, "LISTING_SECONDS", 1.5)
     pages = [listed(nextCursor=f"c{number}") for number in range(60)]
     row = scripted(hostile, "b27-slow", "modern", list=[slowly(page) for page in pages])
     house = houses()

@@ -82,7 +82,7 @@ ROWS: Final = (
     Requirement("connections.rested", "TS MCP", "While a session's runs wait for people, only what remembers is held."),
     Requirement("connections.told", "TS Events", "Each connection that ends is an event with a known reason."),
     Requirement("connections.shutdown", "TS Discovery", "A worker that stops forces what does not leave in its time."),
-    Requirement("connections.slots", "TS Discovery", "Eight preparations and two process starts at a time."),
+    Requirement("connections.slots", "TS Discovery", "Eight preparations, listing included, two process starts."),
     Requirement("timeouts.separate", "TS MCP", "Connect, request and idle are three bounds; the shortest counts."),
     Requirement("affinity.routed", "DESIGN §7", "A session's calls go to the worker that holds its connection."),
     Requirement("affinity.moved", "DESIGN §7", "A lost worker's sessions go on elsewhere, and an event says so."),

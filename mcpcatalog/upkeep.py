@@ -58,7 +58,7 @@ class Upkeep:
 
     def stop(self) -> None:
         self._stopping.set()
-        wakeups.HUB.fire(wakeups.RUN_ENDED)
+        wakeups.RUNS.fire(wakeups.RUN_ENDED)
         for thread in self._threads:
             thread.join(STOP_SECONDS)
 
@@ -92,7 +92,7 @@ class Upkeep:
                     self._workbench.rest_session(session_id)
 
     def _keep(self) -> None:
-        with wakeups.HUB.waiting(wakeups.RUN_ENDED) as waiter:
+        with wakeups.RUNS.waiting(wakeups.RUN_ENDED) as waiter:
             while not self._stopping.is_set():
                 waiter.wait(self._sweep_seconds)
                 if self._stopping.wait(MINIMUM_PAUSE_SECONDS):

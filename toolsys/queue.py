@@ -5,6 +5,7 @@ Source: DESIGN §4 and §13.
 """
 
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -59,28 +60,36 @@ class BellQueue(DjangoRQ):
     def dequeue_any(  # type: ignore[override]
         cls, queues: Iterable[Queue], timeout: int | None, connection: Redis, **_options: Any
     ) -> tuple[Job, Queue] | None:
-        """Return the next bell, of the first queue that has one; None where none has and `timeout` is None.
+        """Return the next bell, of the first queue that has one, waiting for it up to `timeout` seconds.
 
         Raises: DequeueTimeout, also for an entry that is no bell: RQ's loop then asks again.
         """
         by_key = {queue.key: queue for queue in queues}
-        found: Any = _first(by_key, connection) if timeout is None else connection.blpop(list(by_key), timeout)
+        seconds = timeout or 1
+        found = _line(connection, seconds).command("BLPOP", *by_key, seconds)
         if found is None:
-            if timeout is None:
-                return None
-            raise DequeueTimeout(timeout)
+            raise DequeueTimeout(seconds)
         key, raw = found
         try:
             return Bell.fetch(raw.decode(), connection), by_key[key.decode()]
         except (NoSuchJobError, ValueError):
             # Somebody else's entry, or an older release's: gone from the queue, and never a reason to stop.
             log.warning("the queue held something that is no bell")
-            raise DequeueTimeout(timeout) from None
+            raise DequeueTimeout(seconds) from None
 
 
-def _first(keys: Iterable[str], connection: Redis) -> tuple[bytes, Any] | None:
-    popped = ((key.encode(), connection.lpop(key)) for key in keys)
-    return next((found for found in popped if found[1] is not None), None)
+class _Ears(threading.local):
+    line: valkey.Line | None = None
+
+
+_ears: Final = _Ears()
+
+
+def _line(connection: Redis, seconds: int) -> valkey.Line:
+    """Return this thread's line for questions that wait."""
+    if _ears.line is None or _ears.line.pool is not connection.connection_pool:
+        _ears.line = valkey.Line(connection.connection_pool, blocks_seconds=seconds)
+    return _ears.line
 
 
 @cache

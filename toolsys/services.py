@@ -334,7 +334,7 @@ def end_run(*, tenant_id: str, run_id: UUID, cancel: bool, runtime: Runtime) -> 
         run.save(update_fields=["status", "ended_at", "cancel_requested_at"])
         if cancel:
             _request_cancel(tenant_id, Invocation.objects.filter(run=run, completed_at=None))
-        transaction.on_commit(partial(wakeups.wake, wakeups.RUN_ENDED), robust=True)
+        transaction.on_commit(partial(wakeups.wake, wakeups.RUN_ENDED, wakeups.RUNS), robust=True)
         return run
 
 

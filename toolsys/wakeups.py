@@ -18,9 +18,6 @@ from toolsys import valkey
 from toolsys.queue import call_queue
 
 log = logging.getLogger("toolsys.wakeups")
-CHANNEL: Final = "toolsys:wake"
-# Some run has ended, of whatever tenant: whoever holds something for its session looks what is still in use.
-RUN_ENDED: Final = "run-ended"
 RECHECK_SECONDS: Final = 1.0
 RECONNECT_SECONDS: Final = 0.5
 
@@ -29,18 +26,11 @@ def step_key(run_id: object, step_number: int) -> str:
     return f"{run_id}/{step_number}"
 
 
-def wake(key: str) -> None:
-    """Tell every process that something about `key` has been committed."""
-    try:
-        valkey.command(call_queue().connection.connection_pool, "PUBLISH", CHANNEL, key)
-    except redis.RedisError:
-        log.warning("could not publish a wake-up; waiters will look by themselves")
-
-
 class Hub:
-    """The process's waiters by key."""
+    """The process's waiters by key, of one channel: it listens where it waits for something, and only there."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: str) -> None:
+        self.channel = channel
         self._waiters: dict[str, set[threading.Event]] = defaultdict(set)
         self._lock = threading.Lock()
         self._ready = threading.Event()
@@ -79,17 +69,11 @@ class Hub:
             threading.Event().wait(RECONNECT_SECONDS)
 
     def _subscribe(self) -> None:
-        pool = call_queue().connection.connection_pool
-        connection = redis.Redis(connection_pool=redis.ConnectionPool(
-            pool.connection_class, **{**pool.connection_kwargs, "socket_timeout": None}
-        ))  # fmt: skip
-        subscription = connection.pubsub()  # type: ignore[no-untyped-call]
-        subscription.subscribe(CHANNEL)
-        for message in subscription.listen():
-            if message["type"] == "subscribe":
+        for said in valkey.listen(call_queue().connection.connection_pool, self.channel):
+            if said is None:
                 self._ready.set()
-            elif message["type"] == "message":
-                self.fire(message["data"].decode())
+            else:
+                self.fire(said.decode())
 
     def fire(self, key: str) -> None:
         """Wake this process's waiters."""
@@ -128,4 +112,15 @@ class Waiter:
             self._event.wait(min(RECHECK_SECONDS, left))
 
 
-HUB: Final = Hub()
+HUB: Final = Hub("toolsys:wake")
+# Some run has ended, of whatever tenant: whoever holds something for its session looks what is still in use.
+RUNS: Final = Hub("toolsys:runs")
+RUN_ENDED: Final = "run-ended"
+
+
+def wake(key: str, hub: Hub = HUB) -> None:
+    """Tell every process that something about `key` has been committed."""
+    try:
+        valkey.command(call_queue().connection.connection_pool, "PUBLISH", hub.channel, key)
+    except redis.RedisError:
+        log.warning("could not publish a wake-up; waiters will look by themselves")

@@ -16,10 +16,10 @@ from typing import Any, Final
 import redis
 from django.db import connections
 from rq import Queue
-from rq.exceptions import StopRequested
+from rq.exceptions import DequeueTimeout, StopRequested
 from rq.job import Job
 from rq.utils import now
-from rq.worker import SimpleWorker
+from rq.worker import SimpleWorker, WorkerStatus
 
 from toolsys.ports import Runtime
 from toolsys.queue import Bell, BellQueue, ring_all
@@ -29,16 +29,16 @@ HEARTBEAT_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 8.0
 # How long one question to an empty queue takes, and a stop that went unheard.
 ASK_SECONDS: Final = 2
+# After a queue that was away.
+AGAIN_SECONDS: Final = 1.0
 
 
 class ThreadWorker(SimpleWorker):
-    """Dequeues on the main thread and runs jobs on `threads` others, never more jobs than threads."""
+    """Dequeues on the main thread and runs jobs on `threads` others, never more jobs than threads. Never in a burst."""
 
     queue_class = BellQueue
     job_class = Bell
     log_job_description = False
-    # RQ would let a worker sleep up to a minute after its queue has come back.
-    max_connection_wait_time = 2.0
 
     def __init__(
         self, queues: list[Queue], *, runtime: Runtime, threads: int, stop_sending: Callable[[], None], **options: Any
@@ -50,14 +50,14 @@ class ThreadWorker(SimpleWorker):
         self._stopping = threading.Event()
         self._draining = threading.Event()
         self._slots = threading.Semaphore(threads)
-        self._threads = threads
-        self._jobs: stdlib_queue.SimpleQueue[Job] = stdlib_queue.SimpleQueue()
+        self._hands: list[stdlib_queue.SimpleQueue[Job]] = [stdlib_queue.SimpleQueue() for _ in range(threads)]
+        self._idle = list(self._hands)
         self._last_heartbeat = 0.0
 
     def work(self, *args: Any, **kwargs: Any) -> bool:
         """Serve until told to stop; then give the calls in hand a bounded time to finish."""
-        for number in range(self._threads):
-            threading.Thread(target=self._serve, name=f"job-{number}", daemon=True).start()
+        for number, hand in enumerate(self._hands):
+            threading.Thread(target=self._serve, args=(hand,), name=f"job-{number}", daemon=True).start()
         try:
             return bool(super().work(*args, **kwargs))
         finally:
@@ -74,16 +74,29 @@ class ThreadWorker(SimpleWorker):
             if self._stopping.is_set():
                 raise StopRequested
             self.heartbeat()
+        self.set_state(WorkerStatus.IDLE)
         found = None
         try:
             while not self._stopping.is_set():
-                found = super().dequeue_job_and_maintain_ttl(timeout and ASK_SECONDS, ASK_SECONDS)
-                if found is not None or timeout is None:
+                found = self._ask()
+                if found is not None:
                     return found
             raise StopRequested
         finally:
             if found is None:
                 self._slots.release()
+
+    def _ask(self) -> tuple[Job, Queue] | None:
+        """One question to the queues. RQ's own logs, counts and reads clocks around it, for more than it costs."""
+        self.heartbeat()
+        try:
+            return self.queue_class.dequeue_any(self.queues, ASK_SECONDS, self.connection)
+        except DequeueTimeout:
+            return None
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            log.warning("the queue cannot be asked (%s); trying again", type(error).__name__)
+            time.sleep(AGAIN_SECONDS)
+            return None
 
     def handle_warm_shutdown_request(self) -> None:
         """RQ raises out of the signal's handler, wherever the main thread is: a stop that is caught there is kept."""
@@ -91,7 +104,8 @@ class ThreadWorker(SimpleWorker):
         super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        self._jobs.put(job)
+        """Hand it to the thread that was free last: its connection, and the plans behind that, are still warm."""
+        self._idle.pop().put(job)
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
         """At most one a second, where RQ sends four a job; one that cannot be told is no reason to quit."""
@@ -124,12 +138,13 @@ class ThreadWorker(SimpleWorker):
         """Clean nothing: RQ would judge jobs by its own clocks, and a bell leaves nothing behind."""
         self.last_cleaned_at = now()  # type: ignore[assignment]
 
-    def _serve(self) -> None:
+    def _serve(self, hand: "stdlib_queue.SimpleQueue[Job]") -> None:
         while True:
-            job = self._jobs.get()
+            job = hand.get()
             try:
                 self._perform(job)
             finally:
+                self._idle.append(hand)
                 self._slots.release()
 
     def _perform(self, job: Job) -> None:
@@ -149,7 +164,7 @@ class ThreadWorker(SimpleWorker):
         self._draining.set()
         self._stop_sending()
         until = time.monotonic() + DRAIN_SECONDS
-        for _ in range(self._threads):
+        for _ in self._hands:
             if not self._slots.acquire(timeout=max(until - time.monotonic(), 0.01)):
                 log.warning("stopping with calls still running; their leases will pass and they will be recovered")
                 return

@@ -14,7 +14,7 @@ from rq.exceptions import DequeueTimeout, NoSuchJobError
 from rq.worker import SimpleWorker
 
 from tests.spec.requirements import gate
-from toolsys import queue, worker
+from toolsys import queue, wakeups, worker
 from toolsys.queue import Bell, BellQueue
 from toolsys.worker import ThreadWorker
 
@@ -218,5 +218,34 @@ def test_a_heartbeat_that_cannot_be_told_ends_no_worker(
 
 
 @gate("lost.queue")
-def test_a_worker_asks_again_soon_after_its_queue_came_back(bells: BellQueue, hands: Hands) -> None:
-    assert serve(bells, hands, 1, []).max_connection_wait_time <= 2.0
+def test_a_worker_asks_again_soon_after_its_queue_came_back(
+    bells: BellQueue, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, asked = BellQueue.dequeue_any, threading.Semaphore(0)
+
+    def away_once(*given: Any, **named: Any) -> Any:
+        if asked.acquire(blocking=False):
+            return really(*given, **named)
+        asked.release()
+        raise redis.ConnectionError("away")
+
+    monkeypatch.setattr(BellQueue, "dequeue_any", away_once)
+    bells.connection.rpush(bells.key, queue.bell_id("call", "acme", CALL, 0))
+    hands.leave.set()
+    serving = serve(bells, hands, 1, [])
+    thread = work(serving)
+    assert hands.inside.acquire(timeout=5), "RQ would sleep ever longer, up to a minute"
+    stop(serving, thread)
+
+
+@gate("wakeups.one_channel")
+def test_who_waits_for_steps_alone_hears_of_nothing_else(database: None) -> None:
+    """A worker waits for runs that end, and would else be woken by every call of every process."""
+    steps, runs = wakeups.Hub(f"test:{uuid.uuid4().hex}"), wakeups.Hub(f"test:{uuid.uuid4().hex}")
+    with steps.waiting("a") as step, runs.waiting("a") as run:
+        wakeups.wake("a", steps)
+        assert step.wait(5)
+        assert not run.wait(0.2)
+        wakeups.wake("a", runs)
+        assert run.wait(5)
+        assert not step.wait(0.2)

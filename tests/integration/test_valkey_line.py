@@ -14,7 +14,7 @@ from toolsys import queue, valkey
 def pool() -> Iterator[redis.ConnectionPool]:
     found = queue.call_queue().connection.connection_pool
     yield found
-    valkey._hang_up()
+    valkey.hang_up()
 
 
 @pytest.fixture
@@ -43,11 +43,39 @@ def test_an_error_of_the_server_is_raised_and_the_line_goes_on(pool: redis.Conne
     assert valkey.command(pool, "CLIENT", "ID") == name
 
 
+def test_what_is_interrupted_leaves_no_answer_behind(
+    pool: redis.ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RQ stops a worker by an exception out of a signal's handler, wherever that finds it."""
+    line = valkey.Line(pool, blocks_seconds=1)
+    line.command("PING")
+
+    class Stop(BaseException): ...
+
+    def interrupted(*_given: object, **_named: object) -> None:
+        raise Stop
+
+    monkeypatch.setattr(line._connection, "read_response", interrupted)
+    with pytest.raises(Stop):
+        line.command("CLIENT", "ID")
+    assert line.command("PING") == b"PONG"
+    line.hang_up()
+
+
+def test_a_line_waits_longer_for_a_command_that_waits(
+    pool: redis.ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(valkey, "WAIT_SECONDS", 0.3)
+    line = valkey.Line(pool, blocks_seconds=1)
+    assert line.command("BLPOP", f"line:{uuid.uuid4().hex}", 1) is None
+    line.hang_up()
+
+
 def test_a_late_answer_is_nobodys(
     pool: redis.ConnectionPool, beside: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(valkey, "WAIT_SECONDS", 0.2)
-    valkey._hang_up()
+    valkey.hang_up()
     key = f"line:{uuid.uuid4().hex}"
     valkey.command(pool, "PING")
     beside.execute_command("CLIENT", "PAUSE", 1500, "WRITE")  # type: ignore[no-untyped-call]

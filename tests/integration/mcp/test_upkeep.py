@@ -249,7 +249,7 @@ def _another_session(tenancy: Tenancy) -> Any:
 
 @gate("connections.released")
 def test_every_process_hears_that_a_run_has_ended(acme: Tenancy) -> None:
-    with wakeups.HUB.waiting(wakeups.RUN_ENDED) as waiter:
+    with wakeups.RUNS.waiting(wakeups.RUN_ENDED) as waiter:
         platform.end_run(tenant_id=acme.id, run_id=acme.run.id, cancel=True, runtime=acme.runtime)
         assert waiter.wait(5.0)
         assert not waiter.wait(0.0)

@@ -75,6 +75,7 @@ ROWS: Final = (
     Requirement("parallel.cap", "TS Parallel calls", "Eight calls of a step run at a time; the others queue."),
     Requirement("parallel.siblings", "TS Parallel calls", "A failing call ends no sibling."),
     Requirement("queue.bells", "DESIGN §13", "A job is its id; what is no bell never stops a worker."),
+    Requirement("wakeups.one_channel", "DESIGN §13", "A process is woken only by what something in it waits for."),
     Requirement("run.expiry", "DESIGN §2", "A run that nobody ended is expired when its calls are over."),
     Requirement("cancel.call", "DESIGN §6", "A call asked to end sends nothing more."),
     Requirement("store.contract", "STYLE §8", "The store in memory answers like the real one, point by point."),

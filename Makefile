@@ -46,15 +46,13 @@ up:
 	@sh config/environment.sh requirements.lock
 	@exec $(PYTHON_IN_VENV) manage.py up
 
-# Without npm the servers of npm are left out, and say so.
+# Both installations at once. Without npm the servers of npm are left out, and say so.
 test:
-	@sh config/environment.sh tests/requirements.lock
-	@sh tests/npm/install.sh || true
+	@sh tests/npm/install.sh & sh config/environment.sh tests/requirements.lock && wait
 	@exec $(PYTHON_IN_VENV) -m pytest -n auto --dist worksteal $(ARGUMENTS)
 
 test-slow:
-	@sh config/environment.sh tests/requirements.lock
-	@sh tests/npm/install.sh || true
+	@sh tests/npm/install.sh & sh config/environment.sh tests/requirements.lock && wait
 	@exec $(PYTHON_IN_VENV) -m pytest -n auto --dist worksteal -m "slow and not long" $(ARGUMENTS)
 
 # ARGUMENTS="--fresh" forgets what was played, "--only after_claim" plays some cells; TOOLSYS_CRASH_SCALE=3 stretches
@@ -98,8 +96,7 @@ conformance:
 	@exec $(PYTHON_IN_VENV) -m tests.conformance $(ARGUMENTS)
 
 catalogs:
-	@sh config/environment.sh tests/requirements.lock
-	@sh tests/npm/install.sh || true
+	@sh tests/npm/install.sh & sh config/environment.sh tests/requirements.lock && wait
 	@exec $(PYTHON_IN_VENV) -m tests.catalogs
 
 bench-inbox:

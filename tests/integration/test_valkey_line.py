@@ -65,8 +65,8 @@ def test_what_is_interrupted_leaves_no_answer_behind(
 def test_a_line_waits_longer_for_a_command_that_waits(
     pool: redis.ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(valkey, "WAIT_SECONDS", 0.3)
-    line = valkey.Line(pool, blocks_seconds=1)
+    monkeypatch.setattr(valkey, "WAIT_SECONDS", 0.5)
+    line = valkey.Line(pool, blocks_seconds=5)
     assert line.command("BLPOP", f"line:{uuid.uuid4().hex}", 1) is None
     line.hang_up()
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from mcpcatalog import services
 from mcpcatalog.background import written
-from mcpcatalog.remote import RemoteError, RemoteServer, ServerConfig
+from mcpcatalog.remote import AuthExpired, RemoteError, RemoteServer, ServerConfig
 from toolsys.ports import Clock
 
 UNAUTHORIZED: Final = "tool.server_unauthorized"
@@ -21,14 +21,22 @@ UNAUTHORIZED: Final = "tool.server_unauthorized"
 class Ladder:
     clock: Clock
 
-    async def climb(self, server: ServerConfig, session_id: UUID, connection: RemoteServer) -> bool:
-        """Log in anew, once in a session. Return whether that gave another value to try; else the server ends."""
+    async def climb(
+        self, server: ServerConfig, session_id: UUID, connection: RemoteServer, refused: AuthExpired
+    ) -> bool:
+        """Log in anew, once in a session. Return whether that gave another value to try; else the server ends.
+
+        Where several calls were under way when their login ended, one of them logs in, and the others have its value
+        to try: what was refused is compared with what they carried, not with what is held by now.
+        """
         now = self.clock.now()
         if await written(lambda: services.begin_reauthentication(server, session_id, at=now)):
-            outcome = await _renewed(connection)
+            outcome = "renewed" if connection.has_logged_in_since(refused) else await _renewed(connection)
             await written(lambda: services.record_reauthentication(server, session_id, outcome))
             if outcome == "renewed":
                 return True
+        elif connection.has_logged_in_since(refused):
+            return True
         connection.retire("")  # `end` tells it, once for all of the session's connections
         await self.end(server, session_id, UNAUTHORIZED)
         return False

@@ -248,7 +248,7 @@ class McpProvider:
             services.record_failure(config, "tool.internal", type(error).__name__, at=self.clock.now())
 
     def warm(self, tenant_id: str, server_id: str, connect_seconds: float) -> bool:
-        """Look at a server unless what is remembered still counts; False where it could not be reached.
+        """Look at a server unless what is remembered still counts; False where it is worth another try.
 
         What a stdio server offered to an earlier process is not remembered: its catalog ships with the release.
         """
@@ -263,7 +263,7 @@ class McpProvider:
             self._look(state.config, self.workbench, DISCOVERY_SECONDS + connect_seconds, connect_seconds)
         except RemoteError as error:
             log.info("mcp warm-up failed server=%s reason=%s", server_id, error.reason_code)
-            return False
+            return error.reason_code in selectors.REFUSED_LOGIN  # each further try would be one more failed login
         except Exception as error:  # noqa: BLE001 - the other servers, and other tenants' servers, are warmed all the same
             log.error("mcp warm-up failed server=%s error=%s", server_id, type(error).__name__)
             return False

@@ -273,6 +273,9 @@ class RemoteServer(Protocol):
     async def renew_login(self) -> bool:
         """Log in anew; False where that gave the same value again. Raises: RemoteError."""
 
+    def has_logged_in_since(self, refused: "AuthExpired") -> bool:
+        """Say whether what was refused is no longer what a request would carry."""
+
     async def discover(self, *, with_prompts: bool = False) -> Catalog:
         """Raises: RemoteError."""
 
@@ -341,9 +344,10 @@ class AuthFailed(RemoteError):
 
 
 class AuthExpired(RemoteError):
-    """The credential was refused on a connection that had worked."""
+    """The credential was refused on a connection that had worked. `login` says which of the connection's it was."""
 
     reason_code = "tool.server_unauthorized"
+    login = 0
 
 
 class AuthUnsupported(RemoteError):

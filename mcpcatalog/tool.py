@@ -36,6 +36,7 @@ from toolsys.ports import NotAvailable
 META_PREFIX: Final = "toolsys.gateway/"
 # The part of its time that a call waits for a free connection, so that it can still say that there was none.
 PATIENCE: Final = 0.9
+_REFUSED: Final = (AuthExpired, AuthFailed, AuthUnsupported)
 
 
 class Connections(Protocol):
@@ -91,23 +92,20 @@ class McpTool:
     async def prepare(self, context: ToolExecutionContext) -> None:
         """Connect, and send nothing of the call. Raises: NotAvailable."""
         try:
-            await self._checked(context)
-        except (AuthExpired, AuthFailed, AuthUnsupported) as error:
-            # Dialling again with a login that was refused is one more failed login.
-            reason_code = UNAUTHORIZED if self.standing.is_renewed else error.reason_code
-            await self.ladder.end(self.server, context.session_id, reason_code)
-            raise NotAvailable(reason_code, str(error)[:2_000]) from error
+            await self._ready(context)
+        except _REFUSED as error:
+            raise NotAvailable(self._reason_of(error), str(error)[:2_000]) from error
         except RemoteError as error:
             await self.discoveries.forget(self.server, error)
             raise NotAvailable(error.reason_code, str(error)[:2_000]) from error
 
     async def execute(self, arguments: JsonObject, context: ToolExecutionContext) -> ToolResult:
         try:
-            connection = await self._checked(context)
+            connection = await self._ready(context)
             try:
                 return await self._result(connection, arguments, context)
             except AuthExpired as refused:
-                has_renewed = await self.ladder.climb(self.server, context.session_id, connection)
+                has_renewed = await self.ladder.climb(self.server, context.session_id, connection, refused)
                 return results.refused_login(refused, self.spec, has_renewed=has_renewed)
         except RemoteError as error:
             return results.failure_of(error, self.spec.classification)
@@ -122,6 +120,20 @@ class McpTool:
         return await results.result_of(
             answer, self.spec.classification, context.artifacts, maximum_output_bytes=context.maximum_output_bytes
         )
+
+    async def _ready(self, context: ToolExecutionContext) -> RemoteServer:
+        """As `_checked`. Who refuses our login is given up for the session: dialling again is one more failed login.
+
+        Also where the connection was lost between `prepare` and `execute`. Raises: RemoteError; NotAvailable.
+        """
+        try:
+            return await self._checked(context)
+        except _REFUSED as error:
+            await self.ladder.end(self.server, context.session_id, self._reason_of(error))
+            raise
+
+    def _reason_of(self, refused: RemoteError) -> str:
+        return UNAUTHORIZED if self.standing.is_renewed else refused.reason_code
 
     async def _checked(self, context: ToolExecutionContext) -> RemoteServer:
         """Return a connection that may carry the call: logged in, and still offering what the session pinned.

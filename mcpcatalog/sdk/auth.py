@@ -26,6 +26,10 @@ class Login(Protocol):
         """What was obtained last, without obtaining anything: enough to say goodbye with."""
 
     @property
+    def changes(self) -> int:
+        """How often another value than the one before was obtained, the first included."""
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The values that this connection has shown: nothing that comes back may contain one."""
 
@@ -44,6 +48,7 @@ class Resolved:
         self._resolve = resolve
         self._is_resolved = False
         self.held: Headers = {}
+        self.changes = 0
         self.secrets: tuple[str, ...] = ()
 
     async def headers(self) -> Headers:
@@ -56,13 +61,16 @@ class Resolved:
         self.held = built_header(self._config, await resolved(self._config, self._resolve))
         self.secrets = kept_secrets(self.secrets, self.held)
         self._is_resolved = True
-        return self.held != before
+        has_changed = self.held != before
+        self.changes += has_changed
+        return has_changed
 
 
 class Anonymous:
     """The scheme none."""
 
     held: Final[Headers] = {}
+    changes: Final = 0
     secrets: Final[tuple[str, ...]] = ()
 
     async def headers(self) -> Headers:

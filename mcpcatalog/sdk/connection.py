@@ -22,6 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from mcpcatalog import metrics
 from mcpcatalog.remote import (
     Advertised,
+    AuthExpired,
     CallResult,
     CallSpec,
     Catalog,
@@ -266,6 +267,9 @@ class Connection:
         """Log in anew; say whether that gave another value. Raises: RemoteError."""
         self.is_renewed = True
         return await self._login.renew()
+
+    def has_logged_in_since(self, refused: AuthExpired) -> bool:
+        return refused.login != self._login.changes
 
     # -- requests
 

@@ -110,7 +110,9 @@ def _of_connect_status(record: CallRecord, scheme: remote.AuthScheme) -> remote.
 def _of_call_status(record: CallRecord) -> remote.RemoteError | None:
     detail = f"status {record.status}"
     if record.status == 401:
-        return remote.AuthExpired(detail, effect="not_applied")
+        expired = remote.AuthExpired(detail, effect="not_applied")
+        expired.login = record.login
+        return expired
     if record.status == 403:
         return remote.PermissionDenied(detail, effect="not_applied")
     if record.status == 429:

@@ -43,13 +43,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._stream_opened_at = float("-inf")
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        is_stream = request.method == "GET"
+        is_stream, is_aside = request.method == "GET", _is_aside(request)
         record = _record_for(request)
         if is_stream and not self._may_open_stream(request, record):
             return httpx2.Response(405)
         try:
-            async with asyncio.timeout(None if record.is_connecting or not _is_aside(request) else ASIDE_SECONDS):
-                await self._sign(request)
+            async with asyncio.timeout(None if record.is_connecting or not is_aside else ASIDE_SECONDS):
+                is_waited_for = _is_resumption(request, record) if is_stream else request.method == "POST"
+                await self._sign(request, record, may_log_in=is_waited_for and not is_aside)
                 response = await self._inner.exchange(request, None if is_stream else self._maximum_bytes)
         except TimeoutError:
             return httpx2.Response(_NO_ANSWER)
@@ -82,11 +83,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _NotedBody(response, record)
         return _Document(response, record)
 
-    async def _sign(self, request: httpx2.Request) -> None:
-        """Build the header now, so that an expired token is never sent; a farewell is not worth a new one."""
+    async def _sign(self, request: httpx2.Request, record: CallRecord, *, may_log_in: bool) -> None:
+        """Build the header now, so that an expired token is never sent with what somebody waits for. Nothing else is
+        worth a new one: it would be kept alive for a connection that nobody uses, as often as the server likes.
+        """
         request.headers.pop("baggage", None)
-        is_farewell = request.method == "DELETE"
-        request.headers.update(self._login.held if is_farewell else await self._login.headers())
+        request.headers.update(await self._login.headers() if may_log_in else self._login.held)
+        record.login = self._login.changes
 
     def _may_open_stream(self, request: httpx2.Request, record: CallRecord) -> bool:
         """Bound both kinds of GET: the standing stream by time, the resumption of a call's stream by count."""
@@ -171,6 +174,11 @@ def _record_for(request: httpx2.Request) -> CallRecord:
     if request.method == "GET":
         return record if "last-event-id" in request.headers else CallRecord()
     return record if record.is_connecting or not record.was_sent else CallRecord()
+
+
+def _is_resumption(request: httpx2.Request, record: CallRecord) -> bool:
+    """Say whether a call's stream is asked for again, and not the standing one, which stems from the handshake."""
+    return "last-event-id" in request.headers and not record.is_connecting
 
 
 def _is_aside(request: httpx2.Request) -> bool:

@@ -20,7 +20,8 @@ class CallRecord:
     """`is_connecting` marks the handshake; `raw` is the last result before the SDK validated it;
     `refusal` says why there was nothing to log in with, or what is wrong with what came. `identifier` is the id of the
     request that is under way; `has_answer` says that the server itself answered it, `has_session` that it was told a
-    session's id. `strays` counts answers to somebody else that came instead of it, or beside it.
+    session's id. `strays` counts answers to somebody else that came instead of it, or beside it. `login` says which of
+    the connection's logins the request carried: the value itself is nowhere but in the login.
     """
 
     is_connecting: bool = False
@@ -39,6 +40,7 @@ class CallRecord:
     has_answer: bool = False
     has_session: bool = False
     strays: int = 0
+    login: int = 0
 
     def begin_attempt(self) -> None:
         """Forget what an earlier message of the same handshake saw."""

@@ -59,6 +59,7 @@ class ClientCredentials:
         self._counts = counts
         self._expires_at = float("-inf")
         self.held: Headers = {}
+        self.changes = 0
         self._tokens: tuple[str, ...] = ()
         self._client: tuple[str, ...] = ()
 
@@ -74,10 +75,10 @@ class ClientCredentials:
         return self.held
 
     async def renew(self) -> bool:
-        before = self.held
+        before = self.changes
         async with self._lock:
             await self._exchange()
-        return self.held != before
+        return self.changes != before
 
     def _is_fresh(self) -> bool:
         return bool(self.held) and self._now() < self._expires_at - SKEW_SECONDS
@@ -92,7 +93,9 @@ class ClientCredentials:
         status, body = await self._post(login)
         token, lifetime = _token_of(status, body)
         self.held = built_header(self._config, token)
+        before = self._tokens[-1:]
         self._tokens = kept_secrets(self._tokens, self.held)
+        self.changes += self._tokens[-1:] != before
         self._expires_at = asked_at + lifetime
 
     async def _post(self, login: Headers) -> tuple[int, bytes]:

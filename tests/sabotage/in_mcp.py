@@ -58,8 +58,8 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "connection after the watermark", "who cannot be reached was sent nothing, whatever the class",
-        "mcpcatalog/tool.py", "            await self._checked(context)\n        except (AuthExpired,",
-        "            pass\n        except (AuthExpired,",
+        "mcpcatalog/tool.py", "            await self._ready(context)\n        except _REFUSED",
+        "            pass\n        except _REFUSED",
         GATES + "test_a_process_that_no_longer_starts_is_unavailable_for_every_class",
         CALLS + "test_b45_where_every_connection_is_in_use_a_call_waits_and_then_was_never_sent",
     ),
@@ -312,6 +312,27 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "renewal not committed before it is tried", "a killed worker's renewal stays spent", "mcpcatalog/ladder.py",
         "if await written(lambda: services.begin_reauthentication(server, session_id, at=now)):", "if True:",
         LADDER + "test_what_one_worker_spent_another_does_not_have",
+    ),
+    defect(
+        "one login, many calls", "what was refused is what the call carried, not what is held", CONNECTION,
+        "return refused.login != self._login.changes", "return False",
+        LADDER + "test_calls_that_were_under_way_when_their_login_ended_try_what_one_of_them_obtained",
+    ),
+    defect(
+        "refused between prepare and send", "who refuses our login is not dialled again", "mcpcatalog/tool.py",
+        "            await self.ladder.end(self.server, context.session_id, self._reason_of(error))\n", "",
+        LADDER + "test_a_login_that_is_refused_after_the_call_was_prepared_ends_the_server_as_well",
+        LADDER + "test_a_401_while_connecting_ends_the_server_for_the_session_at_once",
+    ),
+    defect(
+        "tokens for nobody", "no token is kept alive for a connection that nobody uses", SDK + "http.py",
+        "may_log_in=is_waited_for and not is_aside", "may_log_in=True",
+        "tests/integration/mcp/test_tokens.py::test_what_nobody_waits_for_is_not_worth_a_new_token",
+    ),
+    defect(
+        "warm-up insists", "a refused login is not tried again by a warm-up", "mcpcatalog/provider.py",
+        "return error.reason_code in selectors.REFUSED_LOGIN", "return False",
+        "tests/integration/mcp/test_upkeep.py::test_a_server_that_refuses_the_login_is_not_asked_again_by_the_same_warm_up",
     ),
     defect(
         "proxy: surplus of its answer", "what a proxy says beyond its answer is no target's", "toolsys/forwarding.py",

@@ -2,17 +2,22 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mcpcatalog import selectors
+from mcpcatalog.ladder import Ladder
 from mcpcatalog.models import McpServer
-from mcpcatalog.remote import AuthScheme, KeyPlace, ServerConfig
+from mcpcatalog.remote import AuthExpired, AuthScheme, CallSpec, KeyPlace, ServerConfig
+from mcpcatalog.tool import McpTool
 from tests.factories import Tenancy, approve
-from tests.integration.mcp.conftest import Doors, House
+from tests.integration.mcp.conftest import Doors, House, secret
 from tests.integration.mcp.guarded import Peer
 from tests.spec.requirements import gate
 from toolsys.domain.calls import Disposition, Progress
+from toolsys.domain.context import ToolExecutionContext
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import OutcomeStatus
 from toolsys.models import ToolEvent
@@ -211,3 +216,59 @@ def test_a_refused_token_is_discarded_and_exchanged_again(
     assert ended(acme, house, proposed(acme, config, n=2))[0] is OutcomeStatus.SUCCEEDED
     assert keys_of(peer) == ["t2", "t2", "t3"]
     assert (len(peer.exchanges), len(events(acme, "mcp.server.reauthenticated"))) == (3, 1)
+
+
+@gate("gate.15")
+def test_calls_that_were_under_way_when_their_login_ended_try_what_one_of_them_obtained(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene
+) -> None:
+    _, config_of, change = scene
+    house, config = houses(), replace(config_of(READ), is_stateless=True)
+    acme = house.offer(acme, config)
+    other, workbench = house.new_session(acme), house.provider.workbench
+    state = selectors.server(acme.id, config.server_id, {})
+    assert workbench is not None
+    assert state is not None
+    assert ended(acme, house, proposed(acme, config, n=1))[0] is OutcomeStatus.SUCCEEDED
+    config = state.config
+    shared = workbench.run(workbench.connections.acquire(config, str(acme.session.id), secret), 5.0)
+
+    def refused() -> AuthExpired:
+        with pytest.raises(AuthExpired) as raised:
+            workbench.run(shared.call(CallSpec("t", {}, 5.0)), 5.0)
+        return raised.value
+
+    def goes_on(tenancy: Tenancy, error: AuthExpired) -> bool:
+        climb = Ladder(house.provider.clock).climb(config, tenancy.session.id, shared, error)
+        return workbench.run(climb, 5.0)
+
+    change("two", "two")
+    first = refused()
+    assert ended(acme, house, proposed(acme, config, n=2))[0] is OutcomeStatus.SUCCEEDED
+    assert goes_on(other, first), "another session's call, with the same login"
+    assert goes_on(acme, first), "another call of the session that has logged in"
+    assert events(acme, "mcp.server.reauthenticated") == [{"scheme": "bearer", "outcome": "renewed"}] * 2
+    assert events(acme, "mcp.server.disconnected") == []
+    change("three", "three")
+    assert not goes_on(other, refused()), "what was obtained anew is refused: it has had its turn"
+
+
+@gate("gate.15")
+def test_a_login_that_is_refused_after_the_call_was_prepared_ends_the_server_as_well(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer, config_of, change = scene
+    house, config = houses(), config_of(WRITE)
+    acme = house.offer(acme, config)
+    pool, prepare = house.provider.workbench.connections, McpTool.prepare  # type: ignore[union-attr]
+
+    async def lost_since(tool: McpTool, context: ToolExecutionContext) -> None:
+        await prepare(tool, context)
+        change("two", "one")
+        await pool.close_session(str(context.session_id))
+
+    monkeypatch.setattr(McpTool, "prepare", lost_since)
+    assert ended(acme, house, proposed(acme, config, n=1)) == (OutcomeStatus.UNCERTAIN, "tool.outcome_unknown")
+    dialled = len(peer.seen)
+    assert ended(acme, house, proposed(acme, config, n=2)) == (OutcomeStatus.UNAVAILABLE, "tool.auth_failed")
+    assert (len(peer.seen), peer.sent("tools/call")) == (dialled, [])

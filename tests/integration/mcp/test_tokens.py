@@ -6,16 +6,19 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 from opentelemetry import baggage, context
 
 from mcpcatalog import remote
 from mcpcatalog.remote import CallSpec
 from mcpcatalog.sdk.connection import Connection
-from mcpcatalog.sdk.tokens import ClientCredentials
-from tests.integration.mcp.conftest import Bench, Doors, Web, secret
+from mcpcatalog.sdk.http import GuardedTransport
+from mcpcatalog.sdk.record import CALL, CallRecord
+from mcpcatalog.sdk.tokens import ClientCredentials, boottime
+from tests.integration.mcp.conftest import Bench, Doors, Web, policy_of, secret
 from tests.spec.requirements import gate
-from toolsys.egress import EgressCounts, EgressPolicy, policy_for
+from toolsys.egress import EgressCounts, EgressPolicy, PinnedTransport, policy_for
 
 CLIENT = "env:" + json.dumps({"client_id": "ours", "client_secret": "sentinel:4711/+"})
 
@@ -87,6 +90,37 @@ def test_a_lifetime_that_nobody_can_count_to_breaks_nothing(
     name, peer = doors.peer(accepted={"Bearer one"}, tokens=[token("one", lifetime)] * 20)
     call(here, here.connect(doors.with_token(name, credential_ref=CLIENT)))
     assert len(peer.sent("tools/call")) == 1
+
+
+@gate("oauth.exchange")
+def test_what_nobody_waits_for_is_not_worth_a_new_token(bench: Callable[..., Bench], doors: Doors) -> None:
+    name, peer = doors.peer(tokens=[token("one"), token("two")])
+    config = doors.with_token(name, credential_ref=CLIENT)
+    login = ClientCredentials(config, secret, policy_of(config), asyncio.Lock())
+    inner = PinnedTransport(policy_of(config), maximum_bytes=100_000)
+    pong = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+
+    async def go() -> list[int]:
+        transport = GuardedTransport(inner, login, 100_000)
+
+        async def ask(method: str, message: Any = None, **headers: str) -> int:
+            body = b"" if message is None else json.dumps(message).encode()
+            request = httpx2.Request(method, config.endpoint, headers=headers, content=body)
+            await (await transport.handle_async_request(request)).aclose()
+            return len(peer.exchanges)
+
+        await login.headers()
+        login._now = lambda: boottime() + 4_000
+        CALL.set(CallRecord(is_connecting=True))  # as in what the handshake has begun
+        found = [await ask("GET"), await ask("GET", **{"last-event-id": "1"})]
+        CALL.set(None)
+        found += [await ask("POST", pong), await ask("DELETE"), await ask("POST", listing)]
+        await transport.aclose()
+        return found
+
+    assert bench().run(go()) == [1, 1, 1, 1, 2], "only the request has an answer that somebody waits for"
+    assert [headers["authorization"] for _, headers, _ in peer.seen] == ["Bearer one", "Bearer two"]
 
 
 REFUSALS: list[tuple[tuple[int, Any], type[remote.RemoteError]]] = [

@@ -143,7 +143,7 @@ def test_a_server_that_we_cannot_cope_with_holds_up_no_other_and_no_session(
 def test_a_server_that_is_not_up_yet_is_tried_again_and_nothing_is_said_of_it(
     acme: Tenancy, workbench: Workbench, doors: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, peer = doors.peer(accepted=set())
+    name, peer = doors.peer(is_down=True)
     configured(acme, doors.at(name, acme.id, classification=READ))
     only(acme, monkeypatch, name)
     upkeep = Upkeep(provider(workbench), workbench, Warming(attempts=3, retry_seconds=0.01))
@@ -151,9 +151,20 @@ def test_a_server_that_is_not_up_yet_is_tried_again_and_nothing_is_said_of_it(
     assert len(peer.sent("server/discover")) == 3
     assert row(acme, name).last_failed_at is None
     assert events(acme, "mcp.server.disconnected") == []
-    peer.accepted = None
+    peer.is_down = False
     upkeep.warm_up()
     assert row(acme, name).catalog_hash
+
+
+@gate("discovery.warm_up")
+def test_a_server_that_refuses_the_login_is_not_asked_again_by_the_same_warm_up(
+    acme: Tenancy, workbench: Workbench, doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, peer = doors.peer(accepted=set())
+    configured(acme, doors.at(name, acme.id, classification=READ))
+    only(acme, monkeypatch, name)
+    Upkeep(provider(workbench), workbench, Warming(attempts=3, retry_seconds=0.01)).warm_up()
+    assert len(peer.seen) == 1, "each try is one more failed login"
 
 
 @gate("discovery.warm_up")

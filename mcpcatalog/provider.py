@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -35,6 +35,7 @@ from mcpcatalog.remote import (
 from mcpcatalog.resource_tool import ResourceTool
 from mcpcatalog.routes import Route, Routes
 from mcpcatalog.selectors import Commands, PinnedTool, ServerState, Standing
+from mcpcatalog.staleness import has_failed, is_stale
 from mcpcatalog.tool import Connections, McpTool, NoConnections
 from mcpcatalog.turns import Turns
 from toolsys.domain.context import CredentialResolver, ToolExecutionContext
@@ -47,8 +48,6 @@ from toolsys.ports import Clock, NotAvailable
 
 log = logging.getLogger(__name__)
 
-# A server that is down must not make every new session wait for its connect time-out.
-RETRY_SECONDS: Final = 30
 # What a discovery waits for room and for a slot, before its server is asked; and what it takes in all, at most: both
 # waits, then the connect time-out and the time of a list, which are the pool's, and a little.
 PATIENCE_SECONDS: Final = 30.0
@@ -290,9 +289,19 @@ class McpProvider:
         `mcp.tool.quarantined` for each of which it was not given all.
         """
         quarantine.record_withheld(tenant_id, session_id, withheld)
-        tools = Counter(spec.server_id for spec in pinned if spec.server_id and spec.server_id not in refreshed)
+        live = self._seen_among(tenant_id, refreshed)
+        tools = Counter(spec.server_id for spec in pinned if spec.server_id and spec.server_id not in live)
         if tools:
             services.record_pins(tenant_id, session_id, tools)
+
+    def _seen_among(self, tenant_id: str, keys: Collection[str]) -> frozenset[str]:
+        """Return which of these servers were seen when they were looked at; the others are pinned as they last were."""
+        now, states = self.clock.now(), self._offers.states(tenant_id) if keys else []
+        return frozenset(
+            state.config.server_id
+            for state in states
+            if state.config.server_id in keys and not has_failed(state) and not is_stale(state, now, self.reuse_seconds)
+        )
 
     def inspect(self, tenant_id: str, key: str) -> None:
         """Do the check with this id, where a person asked for it. Raises nothing of its own."""
@@ -368,26 +377,6 @@ class McpProvider:
             read = selectors.pinned_tool(tenant_id, pinned.server_id or "", pinned.version, pinned.name)
             found = self._pinned.put(key, read)
         return found
-
-
-def is_stale(state: ServerState, now: datetime, reuse_seconds: int) -> bool:
-    """Say whether a discovery must precede the next pin.
-
-    A stdio server's catalog ships with the deployment, so its fingerprint decides, as it does for a fixed catalog; an
-    HTTP one ages.
-    """
-    if state.config.mode is CatalogMode.FIXED:
-        return state.discovered_fingerprint != state.config.fingerprint
-    seen, failed = state.last_discovered_at, state.last_failed_at
-    if failed is not None and (seen is None or failed > seen):
-        # What failed with another endpoint or credential says nothing of this one.
-        is_of_this = state.failed_fingerprint == state.config.fingerprint
-        return not is_of_this or now - failed >= timedelta(seconds=RETRY_SECONDS)
-    if seen is None or state.discovered_fingerprint != state.config.fingerprint:
-        return True
-    if state.list_changed_at is not None and state.list_changed_at > seen:
-        return True
-    return state.config.transport is Transport.HTTP and now - seen > timedelta(seconds=reuse_seconds)
 
 
 async def _discover(config: ServerConfig, workbench: Workbench, connect_seconds: float | None) -> tuple[Catalog, float]:

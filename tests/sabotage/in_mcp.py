@@ -16,6 +16,7 @@ LADDER: Final = "tests/integration/mcp/test_ladder.py::"
 STDIO: Final = "tests/integration/mcp/test_stdio.py::"
 DEPARTURE: Final = "tests/integration/mcp/test_stdio_departure.py::"
 SKILLS: Final = "tests/integration/mcp/test_skill_load.py::"
+RECONNECTION: Final = "tests/integration/mcp/test_reconnection.py::"
 SLOTS: Final = "tests/integration/mcp/test_slots.py::"
 PROGRESS: Final = "tests/integration/mcp/test_check_progress.py::"
 LOAD, PROMPT = "toolsys/control/skill_load.py", "mcpcatalog/prompt_skill.py"
@@ -260,6 +261,17 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         "no slot is the server's fault", "who found no slot says nothing of the server", "mcpcatalog/provider.py",
         "except OutOfConnections as error:", "except ZeroDivisionError as error:",
         SLOTS + "test_who_found_no_slot_says_nothing_about_the_server",
+    ),
+    defect(
+        "failed look is reused", "what failed is looked at anew", "mcpcatalog/staleness.py",
+        "if failed is not None and has_failed(state):", "if False:",
+        "tests/unit/test_mcp_provider.py::test_staleness",
+        RECONNECTION + "test_while_a_server_is_away_sessions_pin_its_last_catalog_and_are_told_so",
+    ),
+    defect(
+        "failed look pinned as live", "a session is told that it took what was remembered", "mcpcatalog/provider.py",
+        "if state.config.server_id in keys and not has_failed(state) and", "if state.config.server_id in keys and",
+        RECONNECTION + "test_a_session_whose_look_failed_took_what_was_remembered",
     ),
     defect(
         "pinned catalog forgotten", "what a session pinned is kept", "mcpcatalog/sql/60_retention.sql",

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mcpcatalog.provider import is_stale
 from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
 from mcpcatalog.selectors import ServerState
+from mcpcatalog.staleness import is_stale
 from tests.spec.requirements import gate
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
@@ -27,7 +27,7 @@ def seen(
     )  # fmt: skip
 
 
-@gate("mcp.rotation_retries")
+@gate("mcp.rotation_retries", "discovery.forgotten")
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
@@ -43,6 +43,9 @@ def seen(
         (seen(HTTP, ago=400, failed=29), False),
         (seen(HTTP, ago=10, failed=20), False),
         (seen(HTTP, ago=100, failed=31), True),
+        (seen(STDIO, ago=100, failed=29), False),
+        (seen(STDIO, ago=100, failed=31), True),
+        (seen(STDIO, ago=10, failed=31), False),
         (seen(HTTP, ago=None, failed=1, of="before the rotation"), True),
         (seen(HTTP, ago=10, failed=1, of="before the edit"), True),
         (replace(seen(HTTP, ago=10), list_changed_at=NOW), True),

@@ -233,10 +233,10 @@ def market() -> Iterator[Market]:
 
 
 @contextmanager
-def listening(app: Any) -> Iterator[int]:
+def listening(app: Any, port: int = 0) -> Iterator[int]:
     settings = uvicorn.Config(app, port=0, log_level="critical", lifespan="off", timeout_graceful_shutdown=0)
     server = uvicorn.Server(settings)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", port))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     yield listener.getsockname()[1]

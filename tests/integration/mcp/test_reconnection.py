@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from mcpcatalog import services
 from mcpcatalog.models import CatalogChange, McpServer
 from tests.factories import Tenancy
-from tests.integration.mcp.conftest import Doors, House
+from tests.integration.mcp.conftest import Doors, House, Market, listening
+from tests.integration.mcp.offering import Offer, Offering
 from tests.integration.mcp.test_ladder import READ, ended, events, proposed
 from tests.spec.requirements import gate
 from toolsys.domain.states import OutcomeStatus
@@ -119,3 +123,56 @@ def test_a_worker_that_dials_nobody_now_says_nothing_about_the_server(
     with tenant_transaction(acme.id):
         assert McpServer.objects.get().consecutive_failures == 0
     assert peer.sent("tools/call") == []
+
+
+@gate("discovery.forgotten")
+def test_while_a_server_is_away_sessions_pin_its_last_catalog_and_are_told_so(
+    acme: Tenancy, houses: Callable[[], House]
+) -> None:
+    """Their calls are unavailable and were not sent; once the server is back, the same session's calls work."""
+    app = Offering({"crm": Offer({"tools/list": {"tools": [tool("t")]}, "tools/call": {"content": []}})})
+    house = houses()
+    with listening(app) as port:
+        config = Market(app, port).at("crm", acme.id, classification=READ)
+        acme = house.offer(acme, config)
+        (pinned,) = house.provider.specs(acme.id)
+    age(acme, last_discovered_at=datetime.now(UTC) - timedelta(hours=1))
+    house.provider.refresh(acme.id, "crm")
+    assert house.provider.refresh_keys(acme.id) == [], "one look in a while is enough for all openings"
+    told = len(events(acme, "mcp.server.pinned"))
+    late = house.new_session(acme)
+    assert house.provider.specs(acme.id) == [pinned]
+    assert len(events(acme, "mcp.server.pinned")) == told + 1
+    assert called(late, house, pinned.name) == (OutcomeStatus.UNAVAILABLE, "tool.server_unreachable")
+    assert app.offers["crm"].sent("tools/call") == []
+    age(acme, last_failed_at=datetime.now(UTC) - timedelta(seconds=31))
+    assert house.provider.refresh_keys(acme.id) == ["crm"], "what failed is not reused"
+    with listening(app, port):
+        (call,) = late.propose((pinned.name, {"n": 2}))
+        assert ended(late, house, call)[0] is OutcomeStatus.SUCCEEDED
+
+
+@gate("discovery.forgotten")
+def test_a_session_whose_look_failed_took_what_was_remembered(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors
+) -> None:
+    name, _ = doors.peer()
+    house = houses()
+    config = doors.at(name, acme.id, classification=READ)
+    acme = house.offer(acme, config)
+    specs = house.provider.specs(acme.id)
+
+    def told() -> int:
+        with tenant_transaction(acme.id):
+            house.provider.note_pin(acme.id, uuid4(), specs, {name})
+        return len(events(acme, "mcp.server.pinned"))
+
+    before = told()
+    assert told() == before, "it was looked at: that is `mcp.server.connected`"
+    services.record_failure(config, "tool.server_unreachable", "", at=datetime.now(UTC))
+    assert told() == before + 1
+
+
+def age(tenancy: Tenancy, **columns: Any) -> None:
+    with tenant_transaction(tenancy.id, "operator"):
+        McpServer.objects.using("operator").filter(tenant_id=tenancy.id).update(**columns)

@@ -11,6 +11,9 @@ ROWS: Final = (
     Requirement(
         "discovery.not_applied", "TS Advertisement", "A changed catalog is recorded and not applied mid-session."
     ),
+    Requirement(
+        "discovery.forgotten", "TS MCP", "After a failed look the next opening looks anew; the last good catalog stays."
+    ),
     Requirement("discovery.difference", "issue 4", "What changed in a catalog is kept in words for a reviewer."),
     Requirement(
         "mcp.real_servers", "issue 4", "Real servers of PyPI and npm are listed and called over both transports."

@@ -1,7 +1,7 @@
 """A server's resources as one tool of ours: what it is declared to be, which URIs it may ask for, how a list reads.
 
 Resources are no context source: the model asks for one, and only for what the server advertises, by its exact URI or by
-a template (RFC 6570). Pure. Source: TS "What MCP resources and prompts become".
+a template (RFC 6570, decision record 32). Pure. Source: TS "What MCP resources and prompts become".
 """
 
 import json
@@ -34,6 +34,7 @@ _SCHEMA: Final[JsonObject] = {
     "required": ["uri"],
     "additionalProperties": False,
 }
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([A-Za-z0-9_.%,*:]+)\}")
 _VALUE: Final = r"[A-Za-z0-9\-._~%,{more}]"
 _ANY: Final = r"[A-Za-z0-9\-._~%:/?#\[\]@!$&'()*+,;=]+"
@@ -92,11 +93,16 @@ def declaration() -> RemoteTool:
 
 
 def usable(declared: Iterable[Any], key: str) -> Iterator[RemoteResource]:
-    """Yield what can be offered: an entry with a URI of bounded length, without control characters."""
-    limit = MAXIMUM_URI if key == "uri" else MAXIMUM_TEMPLATE
+    """Yield what can be offered: an entry with a URI of bounded length, without control characters; a template with a
+    scheme, so that none stands for every URI there is.
+    """
+    is_template = key != "uri"
+    limit = MAXIMUM_TEMPLATE if is_template else MAXIMUM_URI
     for item in declared:
         uri = item.get(key) if isinstance(item, dict) else None
-        if isinstance(uri, str) and 0 < len(uri) <= limit and uri.isprintable():
+        if not isinstance(uri, str) or not 0 < len(uri) <= limit or not uri.isprintable():
+            continue
+        if not is_template or _SCHEME.match(uri):
             texts = (_text(item, name) for name in ("name", "description", "mimeType"))
             yield RemoteResource(uri, *texts)
 
@@ -115,7 +121,8 @@ def matches(template: str, uri: str) -> bool:
         pieces += [re2.escape(template[position : found.start()]), _expansion(*found.groups())]
         position = found.end()
     rest = template[position:]
-    if not 0 < count <= MAXIMUM_EXPRESSIONS or "{" in "".join(_EXPRESSION.split(template)[::3]):
+    literal = "".join(_EXPRESSION.split(template)[::3])
+    if not _SCHEME.match(template) or not 0 < count <= MAXIMUM_EXPRESSIONS or "{" in literal:
         return False
     try:
         return re2.fullmatch("".join([*pieces, re2.escape(rest)]), uri) is not None

@@ -263,6 +263,11 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         SLOTS + "test_who_found_no_slot_says_nothing_about_the_server",
     ),
     defect(
+        "template for every URI", "a template has a scheme and stands for a part only", "mcpcatalog/resources.py",
+        "if not _SCHEME.match(template) or not 0 <", "if not 0 <",
+        "tests/unit/test_mcp_resources.py::test_a_template_permits_its_expansions",
+    ),
+    defect(
         "failed look is reused", "what failed is looked at anew", "mcpcatalog/staleness.py",
         "if failed is not None and has_failed(state):", "if False:",
         "tests/unit/test_mcp_provider.py::test_staleness",

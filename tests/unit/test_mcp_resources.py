@@ -69,6 +69,10 @@ def test_a_tool_of_the_same_name_costs_both_and_the_reserved_name_costs_itself()
         ("x://{a}{b", "x://1{b", False),
         ("x://static", "x://static", False),
         ("x://" + "{a}" * 17, "x://1", False),
+        ("{+url}", "https://10.0.0.1/x", False),
+        ("{scheme}://x", "file://x", False),
+        ("x{+rest}", "x://y", False),
+        ("x:{+rest}", "x:y", True),
     ],
 )
 def test_a_template_permits_its_expansions(template: str, uri: str, expected: bool) -> None:
@@ -109,6 +113,8 @@ def test_what_cannot_be_offered_is_left_out() -> None:
         {},
     ]
     assert list(resources.usable(declared, "uri")) == [RemoteResource("x:a")]
+    templates = [{"uriTemplate": each} for each in ("x:{a}", "{+any}", "{scheme}:x")]
+    assert list(resources.usable(templates, "uriTemplate")) == [RemoteResource("x:{a}")]
 
 
 @gate("resources.bounded")

@@ -1,19 +1,21 @@
 """Argument contracts of a fixed server: its tools as we declare them, whatever the peer would say of itself.
 
-Typed in code by a pydantic model, or written as JSON Schema by an operator; both are closed, and read by one model. It
-imports nothing of Django or the SDK, so that a server of ours and its client share one contract. Source: XP.
+Typed in code by a pydantic model, or written as JSON Schema by people; both are closed in every part and read by one
+model. It imports nothing of Django or the SDK, so that a server of ours and its client share a contract. Source: XP.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-MAXIMUM_CONTRACTS: Final = 64
-type JsonSchema = dict[str, Any]
+from mcpcatalog import closing
 
-# What gives a value a type, directly or elsewhere.
-_TYPING: Final = ("type", "enum", "const", "$ref", "anyOf", "allOf", "oneOf")
+MAXIMUM_CONTRACTS: Final = 64
+# Whoever mends these is told of the rest.
+MAXIMUM_DEFECTS: Final = 8
+type JsonSchema = dict[str, Any]
 
 
 class Arguments(BaseModel):
@@ -32,21 +34,22 @@ class ToolContract(BaseModel):
     input_schema: dict[str, Any] = Field(default_factory=dict)
 
     def defects(self) -> Iterator[str]:
-        """Yield what leaves the arguments open."""
+        """Yield what leaves the arguments open, by its place."""
         if self.input_schema.get("type") != "object" or self.input_schema.get("additionalProperties") is not False:
             yield 'input_schema must have "type": "object" and "additionalProperties": false'
         properties = self.input_schema.get("properties", {})
         if not isinstance(properties, dict):
             yield "properties of input_schema must be an object"
             return
-        for name, schema in properties.items():
-            if not isinstance(schema, dict) or not any(word in schema for word in _TYPING):
-                yield f"the argument {name[:64]} has no type: give it one"
+        yield from islice(closing.openings(self.input_schema), MAXIMUM_DEFECTS)
 
 
 def typed(name: str, description: str, arguments: type[Arguments]) -> ToolContract:
-    """Return the contract that a pydantic model makes."""
-    return ToolContract(name=name, description=description, input_schema=arguments.model_json_schema())
+    """Return the contract that a pydantic model makes. Raises: ValueError, where a part of it is open."""
+    contract = ToolContract(name=name, description=description, input_schema=arguments.model_json_schema())
+    for defect in contract.defects():
+        raise ValueError(f"{name}: {defect}")
+    return contract
 
 
 def read(stored: Any) -> tuple[ToolContract, ...]:
@@ -76,8 +79,10 @@ def faults(stored: Any) -> Iterator[str]:
 
 
 def listed(name: str, description: str, input_schema: JsonSchema) -> dict[str, Any]:
-    """Return a contract's columns as a server lists the tool, closed; whether it can be one the rules say."""
-    closed = {**input_schema, "additionalProperties": False}
+    """Return a contract's columns as a server lists the tool, closed where that can be done for people; whether it can
+    be one the rules say.
+    """
+    closed = {**closing.closed(input_schema), "additionalProperties": False}
     return {"name": name, "description": description, "input_schema": closed}
 
 

@@ -263,6 +263,13 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         SLOTS + "test_who_found_no_slot_says_nothing_about_the_server",
     ),
     defect(
+        "contract open inside", "a contract is closed at whatever depth", "mcpcatalog/contracts.py",
+        "yield from islice(closing.openings(self.input_schema), MAXIMUM_DEFECTS)", "yield from ()",
+        "tests/unit/test_mcp_closing.py::test_what_is_open_inside_a_contract_is_named",
+        "tests/unit/test_mcp_closing.py::"
+        "test_a_contract_in_code_whose_parts_are_open_is_refused_where_it_is_composed",
+    ),
+    defect(
         "template for every URI", "a template has a scheme and stands for a part only", "mcpcatalog/resources.py",
         "if not _SCHEME.match(template) or not 0 <", "if not 0 <",
         "tests/unit/test_mcp_resources.py::test_a_template_permits_its_expansions",

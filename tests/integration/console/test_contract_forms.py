@@ -65,7 +65,7 @@ def test_tools_are_declared_on_the_form_and_taken_back(acme: Tenancy, admin: Per
         ([FIND] * 65, "At most 64 tools."),
         ([FIND, FIND], "would have one name"),
         ([{**FIND, "input_schema": {"type": "object"}}], "&quot;additionalProperties&quot;: false"),
-        ([{**FIND, "input_schema": {**SCHEMA, "properties": {"x": {}}}}], "the argument x has no type: give it one"),
+        ([{**FIND, "input_schema": {**SCHEMA, "properties": {"x": {}}}}], "/properties/x has no type: give it one"),
         ([{**FIND, "input_schema": {**SCHEMA, "maximum": float("nan")}}], "find:"),
         ([{**FIND, "name": "\ud800"}], "name: Input should be a valid string"),
     ],

@@ -29,7 +29,16 @@ class Search(Arguments):
     limit: Annotated[int, Field(ge=1, le=5)] = 3
 
 
+class Folder(Arguments):
+    path: str
+
+
+class Audit(Arguments):
+    folders: list[Folder]
+
+
 SEARCH = typed("docs.search", "Search the documents.", Search)
+AUDIT = typed("docs.audit", "Audit folders.", Audit)
 
 
 def fixed(config: ServerConfig) -> ServerConfig:
@@ -95,6 +104,17 @@ def test_what_no_contract_permits_reaches_nobody(
     acme = houses().offer(acme, fixed(market.at(name, acme.id)))
     (refused,) = acme.propose((f"mcp.{name}.{tool}", arguments))
     assert acme.call(refused).reason_code == reason
+    assert offer.seen == []
+
+
+@gate("fixed.nested")
+def test_what_no_contract_declares_reaches_nobody_inside_of_an_argument_either(
+    acme: Tenancy, houses: Callable[[], House], market: Market
+) -> None:
+    name, offer = searching(market)
+    acme = houses().offer(acme, replace(fixed(market.at(name, acme.id)), fixed_tools=(AUDIT,)))
+    (refused,) = acme.propose((f"mcp.{name}.docs_audit", {"folders": [{"path": "a", "endpoint": "http://127.0.0.1/"}]}))
+    assert acme.call(refused).reason_code == "tool.arguments_invalid"
     assert offer.seen == []
 
 

@@ -56,6 +56,7 @@ ROWS: Final = (
     Requirement("skills.loaded", "TS Control tools", "skill.load hands a text on as labelled data, and nothing else."),
     Requirement("fixed.declared", "XP Decision", "A fixed server's catalog is declared here; the peer is never asked."),
     Requirement("fixed.closed", "XP Requirements", "Whatever does not fit a fixed contract ends with its reason code."),
+    Requirement("fixed.nested", "XP Decision", "A contract types and closes every value in it, at whatever depth."),
     Requirement("docs.beneath", "XP", "The docs server opens nothing outside of its folder."),
     Requirement("docs.bounded", "XP", "The docs server's reading, asking and answering are bounded."),
     Requirement("docs.authenticated", "XP", "The docs server tells nothing to who has no token, and logs none."),

@@ -171,7 +171,9 @@ def test_b23_a_keyed_call_is_sent_again_in_a_new_session_with_the_same_key(
 def test_b23_no_attempt_opens_more_than_one_session(
     acme: Tenancy, houses: Callable[..., House], hostile: Hostile
 ) -> None:
-    """A server that forgets every session: recovery's bound on attempts is the only one that counts (DESIGN §4)."""
+    """A server that forgets every session. The bound is that on attempts, where the fault's wording wants one session
+    more for the whole call: DESIGN §4 wins, and each attempt may need a connection of its own (decision record 33).
+    """
     row = scripted(hostile, "b23-forgetful", call=GONE)
     house = houses()
     tenancy, config = offered(hostile, house, acme, row, classification=READ)

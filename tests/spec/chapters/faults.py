@@ -19,7 +19,7 @@ ROWS: Final = (
     Requirement(
         "faults.b23",
         "reported fault B23",
-        "A lost session is opened once more, by class of the call.",
+        "A lost session is opened once more by each attempt that the call's class has.",
     ),
     Requirement("faults.b25", "reported fault B25", "A stream that closes without an answer is noticed at once."),
     Requirement(

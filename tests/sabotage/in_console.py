@@ -170,7 +170,7 @@ CONSOLE_DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     defect(
         "console: listed as it is", "what a server lists is closed before it is declared", CONTRACTS,
-        'closed = {**input_schema, "additionalProperties": False}', "closed = input_schema",
+        'closed = {**closing.closed(input_schema), "additionalProperties": False}', "closed = input_schema",
         FORMS + "test_a_form_can_start_from_what_the_server_lists_and_saves_nothing_by_itself",
     ),
     defect(

@@ -105,6 +105,7 @@ def test_a_configuration_with_problems_writes_nothing(acme: Tenancy) -> None:
     assert selectors.server(acme.id, "crm", COMMANDS) is None
 
 
+@gate("mcp.programs")
 def test_only_the_operators_role_writes_a_stdio_server(acme: Tenancy) -> None:
     with pytest.raises(InvalidConfiguration, match="transport: operators_only"):
         register(stdio_server(acme))
@@ -123,6 +124,7 @@ def test_only_the_operators_role_writes_a_stdio_server(acme: Tenancy) -> None:
     services.record_failure(stdio_server(acme), "tool.server_unreachable", "x\0y", at=NOW)
 
 
+@gate("rls.isolates")
 def test_servers_and_catalogs_of_another_tenant_do_not_exist(
     acme: Tenancy, globex: Tenancy, provider: McpProvider
 ) -> None:
@@ -134,6 +136,7 @@ def test_servers_and_catalogs_of_another_tenant_do_not_exist(
         McpServer.objects.create(tenant_id=acme.id, server_id="x", transport="http", endpoint="https://mcp.example/")
 
 
+@gate("catalog.history")
 def test_the_catalog_is_a_history(acme: Tenancy) -> None:
     config = http_server(acme)
     register(config)

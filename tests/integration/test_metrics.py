@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from config import metrics
 from mcpcatalog import metrics as counts
+from mcpcatalog.remote import AuthUnsupported, ServerConfig
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import Doors, House, doors, houses  # noqa: F401 - fixtures
 from tests.integration.mcp.test_ladder import READ, ended, proposed
@@ -37,6 +38,12 @@ SHOW = """
     from config import metrics
     print(metrics.exposition().decode())
 """
+
+
+def dial(house: House, config: ServerConfig) -> None:
+    workbench = house.provider.workbench
+    assert workbench is not None
+    workbench.run(workbench.connections.acquire(config, "s", workbench.credentials(config.tenant_id).resolve), 10.0)
 
 
 def program(code: str, folder: Path) -> "subprocess.Popen[str]":
@@ -111,7 +118,11 @@ def test_calls_and_failures_are_counted_without_a_word_of_tenant_session_or_secr
     acme = house.offer(acme, config)
     ended(acme, house, proposed(acme, config, n=1))
     acme.work(house.runtime, proposed(acme, config, n=2))
+    closed, _ = doors.peer(accepted=set())
+    with pytest.raises(AuthUnsupported):
+        dial(house, doors.at(closed, acme.id))
     shown = metrics.exposition().decode()
+    assert value(shown, f'mcp_connect_failures_total{{reason_code="tool.auth_unsupported",server="{closed}"}}') == 1
     assert value(shown, f'mcp_requests_total{{method="tools/call",outcome="succeeded",server="{name}"}}') >= 1
     unreachable = f'mcp_requests_total{{method="tools/call",outcome="tool.server_unreachable",server="{name}"}}'
     assert value(shown, unreachable) >= 1

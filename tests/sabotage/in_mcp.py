@@ -349,6 +349,24 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         LADDER + "test_a_401_while_connecting_ends_the_server_for_the_session_at_once",
     ),
     defect(
+        "idle in a call", "a call in flight keeps its connection", CONNECTION,
+        "if left <= 0 and not self._sent:", "if left <= 0:",
+        "tests/integration/mcp/test_pool.py"
+        "::test_a_call_in_flight_keeps_its_connection_and_starts_the_idle_time_anew",
+    ),
+    defect(
+        "more than identifiers", "of us a server is told the execution's identifier alone", "mcpcatalog/tool.py",
+        'return {META_PREFIX + "invocation-id": str(context.invocation_id)}',
+        'return {META_PREFIX + "invocation-id": str(context.invocation_id), META_PREFIX + "tenant": context.tenant_id}',
+        "tests/integration/mcp/test_contract_of_calls.py"
+        "::test_of_us_a_server_is_told_the_execution_s_identifier_and_nothing_else",
+    ),
+    defect(
+        "a release forgives", "a terminal end outlives the connection that it was met on", "mcpcatalog/provider.py",
+        "        if standing.ended_by:\n", "        if False:\n",
+        LADDER + "test_a_session_that_was_let_go_of_connects_with_the_key_of_then_and_keeps_what_it_spent",
+    ),
+    defect(
         "tokens for nobody", "no token is kept alive for a connection that nobody uses", SDK + "http.py",
         "may_log_in=is_waited_for and not is_aside", "may_log_in=True",
         "tests/integration/mcp/test_tokens.py::test_what_nobody_waits_for_is_not_worth_a_new_token",

@@ -59,6 +59,7 @@ def test_the_corpus_is_whole() -> None:
     assert sum(len(json.loads(path.read_text())["tools"]) for path in files) == 362
 
 
+@gate("mcp.mapping")
 def test_every_field_is_derived_or_forced() -> None:
     server = replace(
         SERVER, classification=Classification(side_effect=SideEffectClass.EXTERNAL_READ, risk=RiskLevel.LOW,
@@ -78,6 +79,7 @@ def test_every_field_is_derived_or_forced() -> None:
     assert len(spec.version) == 64
 
 
+@gate("mcp.mapping")
 def test_an_unclassified_server_is_the_most_restrictive_there_is() -> None:
     ((_, spec),) = mapped(declared("t")).tools
     assert spec.classification == Classification(
@@ -85,6 +87,7 @@ def test_an_unclassified_server_is_the_most_restrictive_there_is() -> None:
     )
 
 
+@gate("discovery.singly")
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
@@ -128,6 +131,7 @@ def test_a_name_declared_twice_is_dropped_with_its_reason() -> None:
     assert [rejected.detail for rejected in generation.rejected] == ["declared twice", "declared twice"]
 
 
+@gate("mcp.version")
 def test_the_version_is_the_hash_of_the_declarations_and_of_nothing_else() -> None:
     first = mapped(declared("a"), declared("b"))
     assert mapped(declared("b"), declared("a", _meta={"x": 1}, icons=[])).catalog_hash == first.catalog_hash
@@ -154,6 +158,7 @@ def test_tools_that_turn_arguments_into_bad_headers_are_dropped() -> None:
     assert [tool.name for tool in read([declared("a", inputSchema=bad)]).tools] == ["a"]
 
 
+@gate("mcp.mapping")
 def test_a_long_description_is_cut_between_characters() -> None:
     ((remote, spec),) = mapped(declared("t", description="é" * 900)).tools
     assert remote == RemoteTool("t", "é" * 900, {"type": "object"})

@@ -27,7 +27,7 @@ def seen(
     )  # fmt: skip
 
 
-@gate("mcp.rotation_retries", "discovery.forgotten")
+@gate("discovery.reuse", "mcp.rotation_retries", "discovery.forgotten")
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
@@ -56,6 +56,7 @@ def test_staleness(state: ServerState, expected: bool) -> None:
     assert is_stale(state, NOW, 300) is expected
 
 
+@gate("discovery.reuse")
 def test_a_release_that_changes_a_command_makes_its_catalog_stale() -> None:
     released = ServerConfig("acme", "clock", Transport.STDIO, "time", command=StdioCommand(("time-2",)))
     assert is_stale(seen(released, ago=1, fingerprint=STDIO.fingerprint), NOW, 300)

@@ -109,6 +109,7 @@ def test_each_rule_names_its_field(server: ServerConfig, changes: dict[str, Any]
     assert expected in codes(server, **changes)
 
 
+@gate("gate.14")
 @pytest.mark.parametrize(
     "name", ["PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "NODE_OPTIONS",
              "SSL_CERT_FILE", "HTTPS_PROXY", "https_proxy", "TMPDIR"]

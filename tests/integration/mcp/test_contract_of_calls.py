@@ -95,3 +95,24 @@ def test_a_dialect_that_nobody_here_speaks_costs_its_tool(
     house = houses()
     acme = house.offer(acme, market.at(name, acme.id, classification=READ))
     assert [spec.name for spec in house.provider.specs(acme.id)] == [f"mcp.{name}.t"]
+
+
+@gate("auth.no_baggage")
+@ERAS
+def test_of_us_a_server_is_told_the_execution_s_identifier_and_nothing_else(
+    acme: Tenancy, houses: Callable[[], House], market: Market, era: str
+) -> None:
+    name, offer = market.offer()
+    offer.answers["tools/call"] = {"content": []}
+    house, config = houses(), market.at(name, acme.id, era, classification=READ)
+    acme = house.offer(acme, config)
+    call = proposed(acme, config)
+    assert ended(acme, house, call)[0] is OutcomeStatus.SUCCEEDED
+    (params,) = offer.sent("tools/call")
+    (headers,) = [each for (method, _), each in zip(offer.seen, offer.headers, strict=True) if method == "tools/call"]
+    said = {name: value for name, value in params["_meta"].items() if not name.startswith("io.modelcontextprotocol/")}
+    assert said == {"toolsys.gateway/invocation-id": str(call.invocation_id), "progressToken": said["progressToken"]}
+    of_the_protocol = {"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
+    assert set(headers) - of_the_protocol == {
+        "host", "accept", "accept-encoding", "connection", "content-length", "content-type", "user-agent",
+    }  # fmt: skip

@@ -148,6 +148,7 @@ def test_a_cancelled_caller_does_not_wait_for_the_server(bench: Callable[..., Be
     assert time.monotonic() - started < 1
 
 
+@gate("auth.applied")
 @pytest.mark.parametrize(
     ("changes", "header", "value"),
     [
@@ -163,6 +164,7 @@ def test_the_credential_travels_as_the_configured_header(
     assert web.app.seen[-1][3][header] == value
 
 
+@gate("auth.applied")
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
@@ -204,6 +206,7 @@ def test_a_list_without_end_is_refused(bench: Callable[..., Bench], web: Web) ->
         here.run(here.connect(web.at("endless")).discover())
 
 
+@gate("connections.idle")
 def test_an_unused_connection_closes_itself_and_says_goodbye(bench: Callable[..., Bench], web: Web) -> None:
     here, config = bench(timeouts=Timeouts(idle=0.2)), web.at("ok", "legacy")
     connection, before = here.connect(config), web.app.deletes

@@ -272,3 +272,31 @@ def test_a_login_that_is_refused_after_the_call_was_prepared_ends_the_server_as_
     dialled = len(peer.seen)
     assert ended(acme, house, proposed(acme, config, n=2)) == (OutcomeStatus.UNAVAILABLE, "tool.auth_failed")
     assert (len(peer.seen), peer.sent("tools/call")) == (dialled, [])
+
+
+@gate("connections.resolved_anew", "gate.15")
+def test_a_session_that_was_let_go_of_connects_with_the_key_of_then_and_keeps_what_it_spent(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene
+) -> None:
+    peer, config_of, change = scene
+    house, config = houses(), config_of(READ)
+    acme = house.offer(acme, config)
+
+    def after(lock: str, key: str, *, is_let_go: bool) -> tuple[OutcomeStatus | None, str | None]:
+        change(lock, key)
+        if is_let_go and house.provider.workbench is not None:
+            house.provider.workbench.release_session(acme.id, acme.session.id)
+        return ended(acme, house, proposed(acme, config, n=len(peer.seen)))
+
+    fine = (OutcomeStatus.SUCCEEDED, "tool.succeeded")
+    assert after("one", "one", is_let_go=False) == fine
+    assert after("two", "two", is_let_go=True) == fine
+    assert keys_of(peer) == ["one", "two"]
+    assert events(acme, "mcp.server.reauthenticated") == [], "a new connection is no re-authentication"
+    assert after("three", "three", is_let_go=False) == fine
+    assert after("four", "four", is_let_go=True) == fine
+    assert after("five", "five", is_let_go=False) == UNAUTHORIZED, "what was spent before the release stays spent"
+    dialled = len(peer.seen)
+    assert after("five", "five", is_let_go=True) == UNAUTHORIZED
+    assert len(peer.seen) == dialled, "a terminal end is no matter of a connection"
+    assert len(events(acme, "mcp.server.reauthenticated")) == 1

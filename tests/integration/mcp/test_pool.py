@@ -14,7 +14,7 @@ import pytest
 from mcpcatalog import remote
 from mcpcatalog.remote import CallSpec
 from mcpcatalog.sdk.connection import Connection, Timeouts
-from tests.integration.mcp.conftest import Bench, Web, peer, secret, stdio
+from tests.integration.mcp.conftest import Bench, Doors, Web, peer, secret, stdio
 from tests.spec.requirements import gate
 
 pytestmark = pytest.mark.slow
@@ -275,3 +275,16 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert condition()
+
+
+@gate("connections.idle")
+def test_a_call_in_flight_keeps_its_connection_and_starts_the_idle_time_anew(
+    bench: Callable[..., Bench], doors: Doors
+) -> None:
+    here, (name, _) = bench(timeouts=Timeouts(idle=0.6)), doors.peer(calls=["hang"])
+    connection = here.connect(doors.at(name))
+    with pytest.raises(remote.RequestTimeout):
+        here.run(connection.call(CallSpec("t", {}, 1.5)))
+    assert connection.is_alive, "it was not unused for so long"
+    _until(lambda: not connection.is_alive)
+    assert connection._why == remote.Closing.IDLE

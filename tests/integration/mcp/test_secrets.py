@@ -104,6 +104,7 @@ def test_a_child_that_echoes_its_environment_gives_no_secret_away(
     assert [place for place, text in places.items() if SENTINEL in text] == []
 
 
+@gate("oauth.refused")
 def test_a_refused_exchange_is_an_outcome_without_words_of_the_endpoint(
     acme: Tenancy, houses: Callable[[], House], doors: Doors
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_modern_server_that_is_slow_to_start_is_not_taken_for_an_old_one(bench
     assert connection.revision == "2026-07-28"
 
 
+@gate("mcp.programs")
 def test_a_name_that_the_deployment_does_not_define_starts_nothing(bench: Callable[..., Bench]) -> None:
     config = remote.ServerConfig("acme", "x", remote.Transport.STDIO, "/bin/sh -c id")
     with pytest.raises(remote.ProtocolViolation):

@@ -60,11 +60,13 @@ def test_expiry_is_looked_at_when_a_header_is_built(
     bench: Callable[..., Bench], doors: Doors, age: float, exchanges: int
 ) -> None:
     here = bench()
-    name, peer = doors.peer(accepted={"Bearer one", "Bearer two"}, tokens=[token("one"), token("two")])
+    tokens = [token("one", refresh_token="never-used"), token("two")]
+    name, peer = doors.peer(accepted={"Bearer one", "Bearer two"}, tokens=tokens)
     connection = here.connect(doors.with_token(name, credential_ref=CLIENT))
     clock_of(connection, age)
     call(here, connection)
-    assert len(peer.exchanges) == exchanges
+    assert [form["grant_type"] for _, form in peer.exchanges] == [["client_credentials"]] * exchanges
+    assert "never-used" not in repr(peer.exchanges) + repr(peer.seen)
     assert peer.sent("tools/call")[-1]["authorization"] == f"Bearer {['one', 'two'][exchanges - 1]}"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from config import wiring
 from mcpcatalog import mapping, services
@@ -19,6 +20,7 @@ from mcpcatalog.models import McpServer, ServerRoute
 from mcpcatalog.provider import Lease, McpProvider, Workbench, open_workbench
 from mcpcatalog.remote import ServerConfig, StdioCommand, Transport
 from mcpcatalog.routes import Route
+from mcpcatalog.sdk.connection import Timeouts
 from mcpcatalog.sdk.pool import PoolLimits
 from mcpcatalog.upkeep import Upkeep, Warming
 from tests.factories import Tenancy
@@ -326,3 +328,19 @@ def test_a_call_never_has_longer_than_the_request_time_out(
         changed = replace(house.provider, request_seconds=seconds)
         assert changed.bind(acme.id, spec, 1, acme.session.id).spec.timeout_seconds == expected
     assert ended(acme, house, proposed(acme, doors.at(name, acme.id), n=1))[0] is not None
+
+
+@gate("timeouts.separate", "connections.released")
+@pytest.mark.parametrize(("idle", "sweep"), [(900.0, 30.0), (5.0, 5.0)])
+def test_a_worker_looks_at_its_connections_every_thirty_seconds_or_as_often_as_they_are_idle(
+    workbench: Workbench, idle: float, sweep: float
+) -> None:
+    assert Upkeep(provider(workbench), workbench, Warming(), idle)._sweep_seconds == sweep
+
+
+@gate("timeouts.separate")
+def test_the_three_time_outs_are_those_of_the_specification_unless_somebody_says_otherwise() -> None:
+    fields = type(settings.TOOLSYS).model_fields
+    found = [fields[f"mcp_{name}_timeout_seconds"].default for name in ("connect", "request", "idle")]
+    assert found == [10, 30, 900]
+    assert Timeouts() == Timeouts(*found)

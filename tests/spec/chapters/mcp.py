@@ -90,6 +90,17 @@ ROWS: Final = (
     Requirement("timeouts.separate", "TS MCP", "Connect, request and idle are three bounds; the shortest counts."),
     Requirement("affinity.routed", "DESIGN §7", "A session's calls go to the worker that holds its connection."),
     Requirement("affinity.moved", "DESIGN §7", "A lost worker's sessions go on elsewhere, and an event says so."),
+    Requirement("connections.idle", "TS MCP", "An unused connection closes itself; a call in flight keeps it."),
+    Requirement(
+        "connections.resolved_anew", "TS MCP", "Who connects again resolves again; pin, ladder and end outlive it."
+    ),
+    Requirement("mcp.programs", "TS MCP", "Only operators offer programs, by the names that the deployment has."),
+    Requirement("mcp.mapping", "TS Mapping", "Each field of a spec is derived or forced; the default is strictest."),
+    Requirement("mcp.version", "TS Mapping", "A tool's version is the hash of its catalog, and of nothing else."),
+    Requirement("auth.applied", "TS Authentication", "A credential goes where its scheme says; without one, nobody."),
+    Requirement("catalog.history", "TS Schema additions", "What was listed once is kept as it was, or withdrawn."),
+    Requirement("discovery.reuse", "TS Discovery", "A listing is remembered for one configuration, and for a time."),
+    Requirement("mcp.clauses", "issue 4", "Each clause of the MCP part names requirements that have tests."),
     Requirement("mcp.classified_by_operators", "TS Mapping", "Only operators say what a server is believed to do."),
     Requirement("mcp.overrides", "DESIGN §7", "A tenant's word tightens; the operators' holds for what they saw."),
     Requirement("mcp.check", "issue 4 Import", "A check names the rung where a server breaks, and the fix."),

@@ -35,7 +35,7 @@ class Ladder:
             await written(lambda: services.record_reauthentication(server, session_id, outcome))
             if outcome == "renewed":
                 return True
-        elif connection.has_logged_in_since(refused):
+        elif connection.has_logged_in_since(refused) or await _caught_up(connection):
             return True
         connection.retire("")  # `end` tells it, once for all of the session's connections
         await self.end(server, session_id, UNAUTHORIZED)
@@ -45,6 +45,11 @@ class Ladder:
         """Give the server up for the rest of the session: nobody dials it for this session again."""
         now = self.clock.now()
         await written(lambda: services.end_server(server, session_id, reason_code, at=now))
+
+
+async def _caught_up(connection: RemoteServer) -> bool:
+    """The session logged in anew elsewhere while this connection's call was under way: once, it does so as well."""
+    return not connection.is_renewed and await _renewed(connection) == "renewed"
 
 
 async def _renewed(connection: RemoteServer) -> str:

@@ -257,6 +257,7 @@ class RemoteServer(Protocol):
 
     declared: Mapping[str, str] | None
     advertised: Advertised | None
+    is_renewed: bool
 
     @property
     def connected_in_seconds(self) -> float: ...

@@ -349,6 +349,12 @@ MCP_DEFECTS: Final[tuple[Defect, ...]] = (
         LADDER + "test_a_401_while_connecting_ends_the_server_for_the_session_at_once",
     ),
     defect(
+        "a worker behind", "a session's login on another worker ends no call here", "mcpcatalog/ladder.py",
+        "connection.has_logged_in_since(refused) or await _caught_up(connection)",
+        "connection.has_logged_in_since(refused)",
+        LADDER + "test_a_call_that_was_under_way_while_its_session_logged_in_on_another_worker_catches_up_once",
+    ),
+    defect(
         "idle in a call", "a call in flight keeps its connection", CONNECTION,
         "if left <= 0 and not self._sent:", "if left <= 0:",
         "tests/integration/mcp/test_pool.py"

@@ -300,3 +300,32 @@ def test_a_session_that_was_let_go_of_connects_with_the_key_of_then_and_keeps_wh
     assert after("five", "five", is_let_go=True) == UNAUTHORIZED
     assert len(peer.seen) == dialled, "a terminal end is no matter of a connection"
     assert len(events(acme, "mcp.server.reauthenticated")) == 1
+
+
+@gate("gate.15")
+def test_a_call_that_was_under_way_while_its_session_logged_in_on_another_worker_catches_up_once(
+    acme: Tenancy, houses: Callable[[], House], scene: Scene
+) -> None:
+    _, config_of, change = scene
+    here, there, config = houses(), houses(), replace(config_of(READ), is_stateless=True)
+    acme = here.offer(acme, config)
+    for n, house in enumerate((here, there)):
+        assert ended(acme, house, proposed(acme, config, n=n))[0] is OutcomeStatus.SUCCEEDED
+    state, workbench = selectors.server(acme.id, config.server_id, {}), there.provider.workbench
+    assert state is not None
+    assert workbench is not None
+    connection = workbench.run(workbench.connections.acquire(state.config, str(acme.session.id), secret), 5.0)
+
+    def goes_on() -> bool:
+        with pytest.raises(AuthExpired) as raised:
+            workbench.run(connection.call(CallSpec("t", {}, 5.0)), 5.0)
+        climb = Ladder(there.provider.clock).climb(state.config, acme.session.id, connection, raised.value)
+        return workbench.run(climb, 5.0)
+
+    change("two", "two")
+    assert ended(acme, here, proposed(acme, config, n=3))[0] is OutcomeStatus.SUCCEEDED
+    assert goes_on(), "what was refused is older than the session's new login"
+    assert len(events(acme, "mcp.server.reauthenticated")) == 1
+    change("three", "three")
+    assert not goes_on()
+    assert events(acme, "mcp.server.disconnected") == [{"reason_code": "tool.server_unauthorized"}]

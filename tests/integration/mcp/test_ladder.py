@@ -199,6 +199,7 @@ def test_a_server_that_refuses_us_at_discovery_offers_nothing(
         McpServer.objects.using("operator").filter(tenant_id=acme.id).update(last_discovered_at=None)
     house.provider.refresh(acme.id, config.server_id)
     assert house.provider.specs(acme.id) == []
+    assert events(acme, "mcp.server.disconnected") == [{"reason_code": "tool.auth_failed"}]
 
 
 @gate("gate.15")

@@ -22,6 +22,7 @@ from mcpcatalog.firstparty.docs.contracts import CONTRACTS
 from mcpcatalog.models import McpServer
 from mcpcatalog.remote import AuthScheme, CatalogMode, ServerConfig, Transport
 from toolsys import allowances, provisioning
+from toolsys.api.mcp_revisions import STATELESS
 from toolsys.domain.spec import Classification, IdempotencyClass, RiskLevel, SideEffectClass
 from toolsys.domain.states import Role
 from toolsys.egress import policy_for
@@ -33,6 +34,7 @@ GLOBEX: Final = "globex"
 AGENT: Final = "assistant"
 PRINCIPAL: Final = "demo-user"
 SCOPES: Final = ("demo.write",)
+MCP_META: Final = "io.modelcontextprotocol/"
 TOOLS: Final = ("system.*", "math.*", "demo.*", "mcp.*")
 PEOPLE: Final = (
     ("acme-approver", ACME, (Role.EXPERT_APPROVER,)),
@@ -75,7 +77,7 @@ def seed_demo() -> Seeded:
     _seed_servers()
     seeded = Seeded([_person(login, tenant_id, roles) for login, tenant_id, roles in PEOPLE])
     seeded.api_key = _new_key("make-up")
-    seeded.curl = _curl(seeded.api_key)
+    seeded.curl = curl_line(seeded.api_key)
     return seeded
 
 
@@ -153,8 +155,18 @@ def _new_key(purpose: str, tenant_id: str = ACME) -> str:
     return provisioning.create_api_key(tenant_id, name, SCOPES, expires_at=timezone.now() + lifetime)[1]
 
 
-def _curl(key: str) -> str:
-    """One pasteable line that opens a session and shows the tools that it pins."""
-    body = json.dumps({"agent": AGENT, "principal": PRINCIPAL})
-    url = f"http://127.0.0.1:{os.environ.get('PORT', '8000')}/v1/sessions"
-    return f"curl -sS -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{body}' '{url}'"
+def curl_line(key: str) -> str:
+    """Return a pasteable line that is a governed call by itself: stateless MCP needs no session before it."""
+    name = "math.evaluate"
+    meta = {f"{MCP_META}protocolVersion": STATELESS, f"{MCP_META}clientCapabilities": {}}
+    body = {
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": name, "arguments": {"expression": "6 * 7"}, "_meta": meta},
+    }  # fmt: skip
+    headers = (
+        f"Authorization: Bearer {key}", f"Toolsys-Agent: {AGENT}", f"Toolsys-Principal: {PRINCIPAL}",
+        f"MCP-Protocol-Version: {STATELESS}", "Mcp-Method: tools/call", f"Mcp-Name: {name}",
+        "Content-Type: application/json",
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{os.environ.get('PORT', '8000')}/mcp"
+    return " ".join(("curl -sS", *(f"-H '{header}'" for header in headers), f"-d '{json.dumps(body)}'", f"'{url}'"))

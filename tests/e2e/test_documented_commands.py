@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from config import demo_seed
 from tests.factories import Tenancy
 from tests.integration.processes import ROOT
 from tests.spec.requirements import gate
@@ -27,6 +28,17 @@ def test_what_the_page_says_to_type_is_answered(acme: Tenancy, console_url: str)
     assert called["result"]["structuredContent"]["status"] == "in_progress", "nobody is at work here"
     listed = typed(handshake, console_url, key)
     assert "demo.echo" in [tool["name"] for tool in listed["result"]["tools"]]
+
+
+def test_the_line_that_make_up_prints_is_a_governed_call(
+    acme: Tenancy, console_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORT", console_url.rpartition(":")[2])
+    provisioning.save_agent(acme.id, demo_seed.AGENT, demo_seed.TOOLS)
+    provisioning.save_principal(acme.id, demo_seed.PRINCIPAL, demo_seed.SCOPES, "Demo user")
+    line = demo_seed.curl_line(provisioning.create_api_key(acme.id, "make-up", demo_seed.SCOPES)[1])
+    called = typed(line, console_url, "")
+    assert called["result"]["structuredContent"]["status"] == "in_progress", "nobody is at work here"
 
 
 def commands(page: Path, heading: str) -> list[str]:

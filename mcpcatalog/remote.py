@@ -191,7 +191,7 @@ class RemotePrompt:
 class Catalog:
     """One complete listing. `rejected` holds declarations that could not be read as tools at all.
 
-    `prompts` is None where nobody looked, or could.
+    `prompts` is None where nobody could list them.
     """
 
     tools: tuple[RemoteTool, ...]
@@ -277,7 +277,7 @@ class RemoteServer(Protocol):
     def has_logged_in_since(self, refused: "AuthExpired") -> bool:
         """Say whether what was refused is no longer what a request would carry."""
 
-    async def discover(self, *, with_prompts: bool = False) -> Catalog:
+    async def discover(self) -> Catalog:
         """Raises: RemoteError."""
 
     async def call(self, spec: CallSpec) -> CallResult:

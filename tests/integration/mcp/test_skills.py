@@ -9,11 +9,13 @@ import pytest
 from django.db import DatabaseError
 from django.test import Client
 
+from config.wiring import SystemClock
+from mcpcatalog import checking
 from mcpcatalog.models import McpServer
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import House, Market
 from tests.integration.mcp.offering import Offer
-from tests.integration.mcp.test_ladder import READ, events
+from tests.integration.mcp.test_ladder import READ, ended, events
 from tests.spec.requirements import gate
 from toolsys import provisioning, services
 from toolsys.domain.skills import SkillDeclaration
@@ -93,6 +95,26 @@ def test_a_changed_prompt_is_a_new_version_and_a_missing_one_is_withdrawn(
     assert listed(acme)["data"] == []
     with tenant_transaction(acme.id):
         assert Skill.objects.count() == 4, "a history"
+
+
+@gate("skills.of_mcp")
+@pytest.mark.parametrize("door", ["call", "check"])
+def test_whoever_lists_a_server_sees_its_prompts_as_well(
+    acme: Tenancy, houses: Callable[[], House], market: Market, door: str
+) -> None:
+    name, offer = prompting(market, "a")
+    config = market.at(name, acme.id, classification=READ)
+    acme, house = houses().offer(acme, config), houses()
+    offer.answers["prompts/list"] = {"prompts": [prompt("b")]}
+    if door == "call":
+        (call,) = acme.propose((f"mcp.{name}.t", {}))
+        ended(acme, house, call)
+        assert offer.sent("tools/call")
+    else:
+        assert house.provider.workbench is not None
+        assert checking.walk(config, house.provider.workbench.look, clock=SystemClock(), ceiling=65_536).is_passed
+    assert house.provider.refresh_keys(acme.id) == [], "it was seen, so that the next session takes it as it is"
+    assert [skill["name"] for skill in listed(acme)["data"]] == [f"mcp.{name}.b"]
 
 
 def rediscover(tenancy: Tenancy, house: House, name: str) -> None:

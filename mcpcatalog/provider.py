@@ -384,7 +384,7 @@ async def _discover(
 ) -> tuple[Catalog, float, datetime]:  # fmt: skip
     async def look(connection: RemoteServer) -> tuple[Catalog, float, datetime]:
         at = clock.now()
-        return await connection.discover(), connection.connected_in_seconds, at
+        return await connection.discover(with_prompts=True), connection.connected_in_seconds, at
 
     return await workbench.connections.visit(
         config, workbench.credentials(config.tenant_id).resolve, look,

@@ -191,7 +191,7 @@ class RemotePrompt:
 class Catalog:
     """One complete listing. `rejected` holds declarations that could not be read as tools at all.
 
-    `prompts` is None where nobody could list them.
+    `prompts` is None where nobody looked, or could. Not `is_whole`: there are some, and nobody looked.
     """
 
     tools: tuple[RemoteTool, ...]
@@ -202,6 +202,7 @@ class Catalog:
     has_resources: bool = False
     has_prompts: bool = False
     prompts: tuple[RemotePrompt, ...] | None = None
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ class RemoteServer(Protocol):
     def has_logged_in_since(self, refused: "AuthExpired") -> bool:
         """Say whether what was refused is no longer what a request would carry."""
 
-    async def discover(self) -> Catalog:
+    async def discover(self, *, with_prompts: bool = False) -> Catalog:
         """Raises: RemoteError."""
 
     async def call(self, spec: CallSpec) -> CallResult:

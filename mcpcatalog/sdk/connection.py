@@ -273,8 +273,8 @@ class Connection:
 
     # -- requests
 
-    async def discover(self) -> Catalog:
-        """List the tools and the prompts: whoever connects replaces all that is remembered. Raises: RemoteError."""
+    async def discover(self, *, with_prompts: bool = False) -> Catalog:
+        """List the tools, and the prompts where they are wanted. Raises: RemoteError."""
         pages = surfaces.pages(self._listing, mcp_types.ListToolsRequest)
         tools, rejected = await listing.list_tools(pages, checks_headers=self._is_modern_http)
         session = self._session
@@ -286,7 +286,8 @@ class Connection:
         return Catalog(
             tools, rejected, self._revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
-            prompts=await surfaces.prompts_of(offered, self._listing),
+            prompts=await surfaces.prompts_of(offered, self._listing) if with_prompts else None,
+            is_whole=with_prompts or not (offered and offered.prompts),
         )  # fmt: skip
 
     async def _listing(self, request: Any) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def walk(
     `tell` hears of the ladder as it grows, in a thread that is not the caller's. What a version that does not count
     met with says nothing of what calls will meet: it is not remembered.
     """
-    reached = [Seen(())]
+    reached, begun_at = [Seen(())], clock.now()
 
     def hear(seen: Seen) -> None:
         reached.append(seen)
@@ -151,7 +151,7 @@ def walk(
         offered = _offered(config, listed)
         if is_remembered:
             try:
-                _remember(config, seen, listed, at=clock.now(), ceiling=ceiling)
+                _remember(config, seen, listed, at=begun_at, ceiling=ceiling)
             except CatalogChurning as refused:
                 seen = seen.failed(refused)
                 services.record_failure(config, refused.reason_code, refused.detail, at=clock.now())

@@ -13,6 +13,7 @@ MAXIMUM: Final = 500
 _UPPER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _CONSTRAINTS: Final = ("const", "format", "multipleOf", "not", "pattern", "uniqueItems")
+_OTHERS: Final = ("additionalProperties", "unevaluatedProperties", "additionalItems", "unevaluatedItems")
 
 type Difference = dict[str, str]
 
@@ -71,7 +72,13 @@ def _is_tighter(old: JsonObject, new: JsonObject) -> bool:
         or any(_moved(old.get(key), new.get(key), upwards=False) for key in _UPPER)
         or any(_moved(old.get(key), new.get(key), upwards=True) for key in _LOWER)
         or any(key in new and old.get(key) != new[key] for key in _CONSTRAINTS)
+        or any(_closed(old.get(key, True), new.get(key, True)) for key in _OTHERS)
     )
+
+
+def _closed(old: Any, new: Any) -> bool:
+    """Say whether members that are not declared were free, or permitted at all, and are no more."""
+    return old != new and (new is False or old in (True, {}))
 
 
 def _lost(old: Any, new: Any) -> bool:

@@ -6,6 +6,7 @@ declaration is no longer the pinned one is not called under it. Source: TS "Run 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from mcpcatalog import mapping, services
 from mcpcatalog.background import written
@@ -27,17 +28,22 @@ class Discoveries:
         Raises: RemoteError.
         """
         if connection.declared is None:
-            is_fixed = server.mode is CatalogMode.FIXED
+            is_fixed, at = server.mode is CatalogMode.FIXED, self.clock.now()
             catalog = mapping.declared_here(server) if is_fixed else await connection.discover()
             seen = replace(catalog, revision=connection.revision)
-            generation = await written(lambda: self.record(server, seen, connection.connected_in_seconds))
+            generation = await written(lambda: self.record(server, seen, connection.connected_in_seconds, at))
             connection.declared = {tool.name: mapping.declaration_hash(tool) for tool, _ in generation.tools}
         return connection.declared
 
-    def record(self, server: ServerConfig, catalog: Catalog, seconds: float | None) -> mapping.Generation:
-        """Map and remember one listing; without seconds nobody was connected. Not on the event loop: it writes."""
+    def record(
+        self, server: ServerConfig, catalog: Catalog, seconds: float | None, at: datetime
+    ) -> mapping.Generation:  # fmt: skip
+        """Map and remember one listing; without seconds nobody was connected. Not on the event loop: it writes.
+
+        `at` is when the list was asked for: what the server announced since may not be in it.
+        """
         generation = mapping.map_catalog(server, catalog, output_ceiling_bytes=self.output_ceiling_bytes)
-        services.record_discovery(server, catalog, generation, at=self.clock.now(), connected_in_seconds=seconds)
+        services.record_discovery(server, catalog, generation, at=at, connected_in_seconds=seconds)
         return generation
 
     async def forget(self, server: ServerConfig, error: RemoteError) -> None:

@@ -273,13 +273,13 @@ class McpProvider:
     ) -> None:
         """Connect, list, record and close; a fixed server is not asked. Raises: RemoteError."""
         if config.mode is CatalogMode.FIXED:
-            self._discoveries.record(config, mapping.declared_here(config), None)
+            self._discoveries.record(config, mapping.declared_here(config), None, self.clock.now())
             return
         try:
-            catalog, took = workbench.run(_discover(config, workbench, connect_seconds), seconds)
+            catalog, took, at = workbench.run(_discover(config, workbench, connect_seconds, self.clock), seconds)
         except TimeoutError:
             raise ServerUnreachable("discovery took too long", effect="not_applied") from None
-        self._discoveries.record(config, catalog, took)
+        self._discoveries.record(config, catalog, took, at)
 
     def note_pin(
         self, tenant_id: str, session_id: UUID, pinned: Sequence[ToolSpec], refreshed: Collection[str],
@@ -379,9 +379,12 @@ class McpProvider:
         return found
 
 
-async def _discover(config: ServerConfig, workbench: Workbench, connect_seconds: float | None) -> tuple[Catalog, float]:
-    async def look(connection: RemoteServer) -> tuple[Catalog, float]:
-        return await connection.discover(with_prompts=True), connection.connected_in_seconds
+async def _discover(
+    config: ServerConfig, workbench: Workbench, connect_seconds: float | None, clock: Clock
+) -> tuple[Catalog, float, datetime]:  # fmt: skip
+    async def look(connection: RemoteServer) -> tuple[Catalog, float, datetime]:
+        at = clock.now()
+        return await connection.discover(with_prompts=True), connection.connected_in_seconds, at
 
     return await workbench.connections.visit(
         config, workbench.credentials(config.tenant_id).resolve, look,

@@ -191,7 +191,7 @@ class RemotePrompt:
 class Catalog:
     """One complete listing. `rejected` holds declarations that could not be read as tools at all.
 
-    `prompts` is None where nobody looked, or could.
+    `prompts` is None where nobody looked, or could. Not `is_whole`: there are some, and nobody looked.
     """
 
     tools: tuple[RemoteTool, ...]
@@ -202,6 +202,7 @@ class Catalog:
     has_resources: bool = False
     has_prompts: bool = False
     prompts: tuple[RemotePrompt, ...] | None = None
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,8 +128,9 @@ async def _parts(
             references.append(reference)
             parts.append(ArtifactPart(artifact=reference))
             parts += [] if is_decoded else [TextPart(text=UNDECODED)]
-        elif left > 0:
-            text = _cut(_text(block), left)
+        said = _said(block)
+        if (found is None or said is not None) and left > 0:
+            text = _cut(_json(block) if said is None else said, left)
             left -= len(text.encode("utf-8", "replace"))
             parts.append(TextPart(text=text))
     if len(blocks) > MAXIMUM_BLOCKS:
@@ -160,13 +161,11 @@ def _media_type(claimed: Any) -> str:
     return claimed if plain and "/" in claimed else RAW
 
 
-def _text(block: JsonObject) -> str:
-    if isinstance(block.get("text"), str):
-        return str(block["text"])
-    resource = block.get("resource")
-    if isinstance(resource, dict) and isinstance(resource.get("text"), str):
-        return str(resource["text"])
-    return _json(block)
+def _said(block: JsonObject) -> str | None:
+    for holder in (block, block.get("resource")):
+        if isinstance(holder, dict) and isinstance(holder.get("text"), str):
+            return str(holder["text"])
+    return None
 
 
 def _json(value: Any) -> str:

@@ -59,8 +59,13 @@ class Routes:
         self._stopping.set()
         self._thread.join(self._lease_seconds)
         self._held.clear()
-        database.call("SELECT mcpcatalog_release_worker(%s)", (self.worker,))
-        database.release_connection()
+        try:
+            database.call("SELECT mcpcatalog_release_worker(%s)", (self.worker,))
+        except DatabaseError:  # who stops has connections to close, whether or not this can be written
+            log.warning("a worker's routes could not be given back; they pass to others when its lease ends")
+            database.discard_connection()
+        finally:
+            database.release_connection()
 
     def elsewhere(self, route: Route) -> str:
         """Return the worker that holds this route, or an empty string for this one, which it may become by asking.
@@ -98,9 +103,13 @@ class Routes:
         self._live_until = before + self._lease_seconds
 
     def _lose(self, routes: list[Route]) -> None:
+        """Let go of each, whatever becomes of the connections of the others: they may be somebody else's by now."""
+        self._held.difference_update(routes)
         for route in routes:
-            self._held.discard(route)
-            self._on_lost(route)
+            try:
+                self._on_lost(route)
+            except TimeoutError:
+                log.warning("a connection whose route was lost could not be let go of in time")
 
     def _beat(self) -> None:
         """Keep one connection from beat to beat, as the lease keeper does, and give it back in the end."""

@@ -119,13 +119,14 @@ def server(tenant_id: str, server_id: str, commands: Commands) -> ServerState | 
 
 
 def generations(tenant_id: str, hashes: Mapping[str, str]) -> dict[str, list[tuple[RemoteTool, str]]]:
-    """Return by server the tools of one generation each that were not withdrawn, with the hashes of their
-    declarations, in one query.
+    """Return by server the tools of one generation each, with the hashes of their declarations, in one query.
+
+    All of them: what a later discovery withdrew meanwhile belongs to this one nevertheless, and is not called.
     """
     found: dict[str, list[tuple[RemoteTool, str]]] = {server_id: [] for server_id in hashes}
     with tenant_transaction(tenant_id):
         rows = CatalogTool.objects.filter(
-            tenant_id=tenant_id, server_id__in=hashes.keys(), catalog_hash__in=set(hashes.values()), withdrawn_at=None
+            tenant_id=tenant_id, server_id__in=hashes.keys(), catalog_hash__in=set(hashes.values())
         ).order_by("registry_name")
         for server_id, digest, declared, *tool in rows.values_list(
             "server_id", "catalog_hash", "declaration_hash", *_DECLARED

@@ -226,9 +226,10 @@ def _rows(config: ServerConfig) -> Any:
 
 
 def _observed(config: ServerConfig, catalog: Catalog, generation: Generation, at: datetime) -> dict[str, Any]:
+    """A look at a part of what a server offers makes nothing fresh: the next session looks at all of it in its time."""
+    whole = {"discovered_fingerprint": config.fingerprint, "last_discovered_at": at}
     return {
-        "discovered_fingerprint": config.fingerprint,
-        "last_discovered_at": at,
+        **(whole if catalog.is_whole else {}),
         "consecutive_failures": 0,
         "last_failure_code": "",
         "last_failure_detail": "",

@@ -65,7 +65,7 @@ def bound(
         outcome_status=status,
         reason_code=code,
         payload=payload,
-        redacted=redaction.redact({key: payload[key] for key in ("content", "structured") if payload.get(key)}),
+        redacted=redaction.redact(_kept_of(payload)),
         error_detail=result.failure.detail[:2000] if result.failure else "",
         output_bytes=content.size or (value.size if value else 0),
         truncated=bool(saved),
@@ -82,6 +82,12 @@ def without_content(code: str, detail: str) -> BoundedOutput:
     return BoundedOutput(
         status, code, {}, None, detail[:2000], 0, truncated=False, artifact_id=None, trust=TrustLevel.PLATFORM
     )
+
+
+def _kept_of(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return what the ledger keeps of a payload: what is absent is left out, and false, 0 and "" are not absent."""
+    kept = {"content": payload["content"] or None, "structured": payload["structured"]}
+    return {name: value for name, value in kept.items() if value is not None}
 
 
 def as_text(value: Any) -> str:

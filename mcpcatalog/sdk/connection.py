@@ -38,6 +38,7 @@ from mcpcatalog.remote import (
 )
 from mcpcatalog.sdk import answers, errors, handshake, listing, surfaces
 from mcpcatalog.sdk.auth import Login
+from mcpcatalog.sdk.notices import Notices
 from mcpcatalog.sdk.record import CALL, CallRecord
 from mcpcatalog.sdk.scrubbing import scrub_error, scrubbed
 from mcpcatalog.sdk.sending import send
@@ -81,7 +82,7 @@ class Connection:
         self.config = config
         self._open_streams = open_streams
         self._login = login
-        self._on_list_changed = on_list_changed
+        self._notices = Notices(partial(on_list_changed, config))
         self._on_closed = on_closed
         self._why: str | None = None
         self._timeouts = timeouts
@@ -98,7 +99,6 @@ class Connection:
         self._has_served = False
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self._used_at = self._opened_at = self._loop.time()
-        self.has_changed = False
         self.is_renewed = False
         self.declared: Mapping[str, str] | None = None
         self.advertised: Advertised | None = None
@@ -228,6 +228,7 @@ class Connection:
     def _owner_ended(self, owner: asyncio.Task[None]) -> None:
         self._session = None
         self._stop.set()
+        self._notices.flush()
         error = None if owner.cancelled() else owner.exception()
         if not self._ready.done():
             mapped = errors.of_connect(error, self._record, self.config.auth_scheme)
@@ -241,10 +242,9 @@ class Connection:
 
     async def _on_message(self, message: Any) -> None:
         kinds = (mcp_types.ToolListChangedNotification, mcp_types.PromptListChangedNotification)
-        if isinstance(message, kinds) and not self.has_changed:
-            # Recorded once and not applied: the pinned set is this connection's for as long as it lives.
-            self.has_changed = True
-            self._on_list_changed(self.config)
+        if isinstance(message, kinds):
+            # Recorded and not applied: the pinned set is this connection's for as long as it lives.
+            self._notices.hear()
 
     @property
     def _is_modern_http(self) -> bool:
@@ -287,6 +287,7 @@ class Connection:
             tools, rejected, self._revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
             prompts=await surfaces.prompts_of(offered, self._listing) if with_prompts else None,
+            is_whole=with_prompts or not (offered and offered.prompts),
         )  # fmt: skip
 
     async def _listing(self, request: Any) -> dict[str, Any]:

@@ -58,7 +58,7 @@ async def inspect(
 async def _listed(connection: RemoteServer, seen: Seen) -> Seen:
     begun = time.monotonic()
     try:
-        catalog = await connection.discover()
+        catalog = await connection.discover(with_prompts=True)
     except RemoteError as error:
         return seen.failed(error, listing_seconds=time.monotonic() - begun)
     return seen.listed(catalog, time.monotonic() - begun)

@@ -236,6 +236,27 @@ def test_what_is_said_of_a_server_shows_in_the_next_pin_of_a_process_that_knows_
     assert (names(provider, acme), provider.sources(acme.id)) == ([], frozenset())
 
 
+@gate("registry.kept_offers")
+def test_a_catalog_that_is_read_while_another_one_comes_is_not_kept_by_halves(
+    acme: Tenancy, provider: McpProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = http_server(acme)
+    register(config)
+    discovered(config, "a", "b")
+    read = selectors.generations
+
+    def overtaken(*asked: Any) -> Any:
+        discovered(config, "a")
+        return read(*asked)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(selectors, "generations", overtaken)
+        assert names(provider, acme) == ["mcp.crm.a", "mcp.crm.b"], "as it was before"
+    assert names(provider, acme) == ["mcp.crm.a"]
+    discovered(config, "a", "b")
+    assert names(provider, acme) == ["mcp.crm.a", "mcp.crm.b"]
+
+
 @gate("registry.shared_sets")
 def test_sessions_with_the_same_tools_share_one_set_that_nobody_changes(acme: Tenancy, globex: Tenancy) -> None:
     web = wiring.compose({"mcp": McpProvider(wiring.SystemClock(), COMMANDS, 1_048_576, reuse_seconds=10**9)}, None)

@@ -128,6 +128,23 @@ def test_images_sounds_and_blobs_become_artifacts() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": "said", "data": base64.b64encode(b"bytes").decode()},
+        {"type": "image", "text": "said", "data": base64.b64encode(b"bytes").decode()},
+        {"type": "resource", "resource": {"uri": "x:y", "text": "said", "blob": base64.b64encode(b"bytes").decode()}},
+    ],
+    ids=lambda block: block["type"],
+)
+def test_of_a_block_with_text_and_bytes_both_are_kept(block: dict[str, Any]) -> None:
+    shelf = Shelf()
+    answer = CallResult(False, (block,), None, "applied")
+    result = asyncio.run(results.result_of(answer, READ, shelf, maximum_output_bytes=1_000))
+    assert shelf.written == [(b"bytes", "application/octet-stream")]
+    assert [part.text for part in result.content if isinstance(part, TextPart)] == ["said"]
+
+
 def test_text_past_four_times_the_limit_is_not_carried_and_stays_noticeable() -> None:
     result = rendered({"content": [text("x" * 3_000), text("y" * 3_000)]}, limit=1_000)
     carried = "".join(part.text for part in result.content if isinstance(part, TextPart))

@@ -65,6 +65,13 @@ def test_a_small_result_is_kept_and_shown_whole() -> None:
     assert artifacts.saved == []
 
 
+@pytest.mark.parametrize("value", [False, 0, "", [], {}])
+def test_a_structured_value_that_is_false_is_in_the_redacted_copy_as_well(value: Any) -> None:
+    found = bound(text("hello", structured=value))
+    assert (found.payload["structured"], found.redacted.get("structured", "left out")) == (value, value)
+    assert "structured" not in bound(text("hello")).redacted
+
+
 @gate("output.artifact")
 def test_above_the_inline_ceiling_the_whole_becomes_an_artifact_and_the_model_sees_an_excerpt() -> None:
     artifacts = KeptArtifacts()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from config import wiring
@@ -261,6 +262,39 @@ def test_a_late_renewal_closes_everything_even_where_nobody_took_it(acme: Tenanc
     assert gone == [mine]
     frozen.renew()
     assert gone == [mine]
+
+
+@gate("affinity.moved")
+def test_one_connection_that_cannot_be_let_go_of_in_time_costs_no_other_route(acme: Tenancy) -> None:
+    tried: list[str] = []
+
+    def stuck(route: Route) -> None:
+        tried.append(route.server_id)
+        raise TimeoutError
+
+    frozen = worker_of(acme, "frozen", Hands(), [])
+    frozen._on_lost = stuck
+    for name in ("s", "t"):
+        frozen.elsewhere(Route(acme.id, acme.session.id, name))
+    expire(frozen)
+    frozen.renew()
+    assert (sorted(tried), frozen._held) == (["s", "t"], set())
+
+
+@gate("affinity.moved", "connections.shutdown")
+def test_a_worker_stops_where_its_routes_cannot_be_given_back(
+    acme: Tenancy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = worker_of(acme, "here", Hands(), [])
+    here.start()
+
+    def away(*_: object) -> None:
+        raise OperationalError("the connection is lost")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(database, "call", away)
+        here.stop()
+    assert "pass to others when its lease ends" in caplog.text
 
 
 @gate("affinity.routed")

@@ -8,12 +8,17 @@ from uuid import uuid4
 
 import pytest
 
-from mcpcatalog import services
+from config.wiring import SystemClock
+from mcpcatalog import checking, services
+from mcpcatalog.background import written
 from mcpcatalog.models import CatalogChange, McpServer
+from mcpcatalog.sdk.connection import Connection
+from mcpcatalog.sdk.pool import ConnectionPool
 from tests.factories import Tenancy
-from tests.integration.mcp.conftest import Doors, House, Market, listening
+from tests.integration.mcp.conftest import Bench, Doors, House, Market, listening, policy_of
 from tests.integration.mcp.offering import Offer, Offering
 from tests.integration.mcp.test_ladder import READ, ended, events, proposed
+from tests.integration.processes import eventually
 from tests.spec.requirements import gate
 from toolsys.domain.states import OutcomeStatus
 from toolsys.tenancy import tenant_transaction
@@ -72,7 +77,7 @@ def test_a_change_is_an_event_and_a_row_for_reviewers(acme: Tenancy, houses: Cal
 
 
 @gate("discovery.not_applied")
-def test_a_notified_change_is_recorded_once_and_not_applied(
+def test_a_notified_change_is_recorded_and_not_applied(
     acme: Tenancy, houses: Callable[[], House], doors: Doors
 ) -> None:
     name, peer = doors.peer(calls=["notify"])
@@ -84,13 +89,9 @@ def test_a_notified_change_is_recorded_once_and_not_applied(
     while not (house.provider.refresh_keys(acme.id)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert house.provider.refresh_keys(acme.id) == [name], "the next session looks again"
-    with tenant_transaction(acme.id):
-        first = McpServer.objects.get().list_changed_at
     peer.tools = [tool("t", "reworded")]
     listed = len(peer.sent("tools/list"))
     assert ended(acme, house, proposed(acme, config, n=2))[0] is OutcomeStatus.SUCCEEDED, "the open session goes on"
-    with tenant_transaction(acme.id):
-        assert McpServer.objects.get().list_changed_at == first
     assert len(peer.sent("tools/list")) == listed
 
 
@@ -176,3 +177,49 @@ def test_a_session_whose_look_failed_took_what_was_remembered(
 def age(tenancy: Tenancy, **columns: Any) -> None:
     with tenant_transaction(tenancy.id, "operator"):
         McpServer.objects.using("operator").filter(tenant_id=tenancy.id).update(**columns)
+
+
+@gate("discovery.not_applied")
+def test_each_change_that_a_connection_announces_is_recorded_and_a_storm_of_them_seldom(
+    bench: Callable[..., Bench], doors: Doors
+) -> None:
+    told: list[str] = []
+    here = bench()
+    here.pool = ConnectionPool(policy_of, on_list_changed=lambda config: told.append(config.server_id))
+    name, _ = doors.peer(calls=["notify"])
+    config = doors.at(name)
+    for count in (1, 2):
+        here.call(config)
+        eventually(lambda count=count: len(told) >= count, f"{count} of what was announced")  # type: ignore[misc]
+    for _ in range(20):
+        here.call(config)
+    assert len(told) < 10
+
+
+@gate("discovery.not_applied")
+@pytest.mark.parametrize("door", ["session", "call", "check"])
+def test_a_change_that_is_announced_while_a_server_is_listed_is_not_taken_for_seen(
+    acme: Tenancy, houses: Callable[[], House], doors: Doors, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    name, _ = doors.peer()
+    config = doors.at(name, acme.id, classification=READ)
+    house = houses()
+    acme = house.offer(acme, config)
+    discover = Connection.discover
+
+    async def overtaken(connection: Connection, **options: Any) -> Any:
+        listed = await discover(connection, **options)
+        await written(lambda: services.record_list_changed(config, at=datetime.now(UTC)))
+        return listed
+
+    monkeypatch.setattr(Connection, "discover", overtaken)
+    with tenant_transaction(acme.id):
+        McpServer.objects.update(last_discovered_at=datetime.now(UTC) - timedelta(hours=1))
+    if door == "session":
+        house.provider.refresh(acme.id, name)
+    elif door == "call":
+        assert called(acme, house, f"mcp.{name}.t")[0] is OutcomeStatus.SUCCEEDED
+    else:
+        assert house.provider.workbench is not None
+        assert checking.walk(config, house.provider.workbench.look, clock=SystemClock(), ceiling=65_536).is_passed
+    assert house.provider.refresh_keys(acme.id) == [name], "the next session looks again"

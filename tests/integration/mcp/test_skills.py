@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -9,11 +10,14 @@ import pytest
 from django.db import DatabaseError
 from django.test import Client
 
+from config.wiring import SystemClock
+from mcpcatalog import checking
 from mcpcatalog.models import McpServer
+from mcpcatalog.services import record_list_changed
 from tests.factories import Tenancy
 from tests.integration.mcp.conftest import House, Market
 from tests.integration.mcp.offering import Offer
-from tests.integration.mcp.test_ladder import READ, events
+from tests.integration.mcp.test_ladder import READ, ended, events
 from tests.spec.requirements import gate
 from toolsys import provisioning, services
 from toolsys.domain.skills import SkillDeclaration
@@ -93,6 +97,36 @@ def test_a_changed_prompt_is_a_new_version_and_a_missing_one_is_withdrawn(
     assert listed(acme)["data"] == []
     with tenant_transaction(acme.id):
         assert Skill.objects.count() == 4, "a history"
+
+
+@gate("skills.of_mcp")
+def test_a_check_lists_the_prompts_as_well(acme: Tenancy, houses: Callable[[], House], market: Market) -> None:
+    name, offer = prompting(market, "a")
+    config, house = market.at(name, acme.id, classification=READ), houses()
+    acme = house.offer(acme, config)
+    offer.answers["prompts/list"] = {"prompts": [prompt("b")]}
+    assert house.provider.workbench is not None
+    assert checking.walk(config, house.provider.workbench.look, clock=SystemClock(), ceiling=65_536).is_passed
+    assert house.provider.refresh_keys(acme.id) == [], "it was seen, so that the next session takes it as it is"
+    assert [skill["name"] for skill in listed(acme)["data"]] == [f"mcp.{name}.b"]
+
+
+@gate("skills.of_mcp")
+def test_a_connection_in_mid_session_that_lists_no_prompts_does_not_stand_for_a_look_at_them(
+    acme: Tenancy, houses: Callable[[], House], market: Market
+) -> None:
+    name, offer = prompting(market, "a")
+    config, house = market.at(name, acme.id, classification=READ), houses()
+    acme = house.offer(acme, config)
+    offer.answers["prompts/list"] = {"prompts": [prompt("b")]}
+    record_list_changed(config, at=datetime.now(UTC))
+    (call,) = acme.propose((f"mcp.{name}.t", {}))
+    ended(acme, houses(), call)
+    assert (len(offer.sent("tools/call")), len(offer.sent("prompts/list"))) == (1, 1)
+    assert house.provider.refresh_keys(acme.id) == [name]
+    house.provider.refresh(acme.id, name)
+    assert [skill["name"] for skill in listed(acme)["data"]] == [f"mcp.{name}.b"]
+    assert house.provider.refresh_keys(acme.id) == []
 
 
 def rediscover(tenancy: Tenancy, house: House, name: str) -> None:

@@ -113,6 +113,10 @@ class Connection:
         return self._session is not None and not self._is_retired and not self._stop.is_set()
 
     @property
+    def has_ended(self) -> bool:
+        return self._owner is None or self._owner.done()
+
+    @property
     def is_idle(self) -> bool:
         return not self._sent
 

@@ -6,7 +6,7 @@ one connection among sessions. An unused one closes itself. What opens a connect
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -61,6 +61,13 @@ class PoolLimits:
     message_bytes: int = 4 * 1024 * 1024
 
 
+class NotClosed(Exception):
+    """Connections outlived their forced close; the message names their servers."""
+
+    def __init__(self, servers: Sequence[str]) -> None:
+        super().__init__(f"connections to {', '.join(servers)} did not end")
+
+
 class ConnectionPool:
     """`policy_for` gives the egress policy under which a server is dialled."""
 
@@ -90,6 +97,7 @@ class ConnectionPool:
         self._visiting: set[asyncio.Task[Any]] = set()
         self._dialling: list[Transport] = []
         self._leaving: dict[asyncio.Task[None], Connection] = {}
+        self._outliving: list[Connection] = []
         self._revisions: Kept[str] = Kept(REVISIONS_KEPT)
         # One token exchange at a time for each server, however many sessions ask.
         self._exchanges: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -347,14 +355,14 @@ class ConnectionPool:
         """Refuse new connections, let calls finish, then leave every server; whatever is left is forced.
 
         So is what was being let go of already: its calls have no more time than those of the others (TS "Runtime
-        shutdown").
+        shutdown"). Raises: NotClosed, for what outlives even that; another call tries those again.
         """
         self._is_closed = True
         opening = [*self._opening.values(), *self._visiting]
         for each in opening:
             each.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
-        held = list(self._open.values())
+        held = [*self._open.values(), *self._outliving]
         self._open.clear()
         await asyncio.gather(*(connection.close(drain_seconds, Closing.STOPPED) for connection in held))
         leaving = dict(self._leaving)
@@ -364,12 +372,9 @@ class ConnectionPool:
                 leaving[task].force_close()
             if left:
                 await asyncio.wait(left, timeout=CLOSE_SECONDS)
-
-    def force_close(self) -> None:
-        """Give every connection up now, calls in flight included."""
-        self._is_closed = True
-        for connection in self._open.values():
-            connection.force_close()
+        self._outliving = [each for each in {*held, *leaving.values()} if not each.has_ended]
+        if self._outliving:
+            raise NotClosed(sorted({each.config.server_id for each in self._outliving}))
 
 
 def _remembers(connection: Connection) -> bool:

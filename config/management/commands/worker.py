@@ -1,6 +1,8 @@
 """`manage.py worker`: takes work from the queue and executes it, until SIGTERM; then finishes or leaves to recovery."""
 
 import secrets
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -34,11 +36,8 @@ class Command(BaseCommand):
         )  # fmt: skip
         upkeep = wiring.mcp_upkeep(workbench)
         upkeep.start()
-        try:
+        # Each is done whatever becomes of the one before.
+        with ExitStack() as leaving:
+            for last in (loop.stop, keeper.stop, partial(queue.hand_back, name), workbench.close, upkeep.stop):
+                leaving.callback(last)
             worker.work(logging_level="WARNING")
-        finally:
-            upkeep.stop()
-            workbench.close()
-            queue.hand_back(name)
-            keeper.stop()
-            loop.stop()

@@ -1,7 +1,9 @@
 """Which calls share a connection, how many there may be, and that descriptors are given back."""
 
 import asyncio
+import contextlib
 import socket
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -14,6 +16,7 @@ import pytest
 from mcpcatalog import remote
 from mcpcatalog.remote import CallSpec
 from mcpcatalog.sdk.connection import Connection, Timeouts
+from mcpcatalog.sdk.pool import NotClosed
 from tests.integration.mcp.conftest import Bench, Doors, Web, peer, secret, stdio
 from tests.spec.requirements import gate
 
@@ -156,6 +159,32 @@ def test_what_is_still_leaving_when_a_worker_stops_is_forced(bench: Callable[...
     for ended in (call, opening):
         with pytest.raises((remote.ServerUnreachable, CancelledError)):
             ended.result(5.0)
+
+
+@gate("connections.shutdown")
+def test_what_outlives_even_that_is_told_and_tried_again(
+    bench: Callable[..., Bench], web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench()
+    held = here.connect(web.at("ok"))
+    monkeypatch.setattr("mcpcatalog.sdk.connection.CLOSE_SECONDS", 0.2)
+    released = threading.Event()
+
+    async def stubborn() -> None:
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.05)
+
+    async def outlive() -> None:
+        held._owner = asyncio.create_task(stubborn())
+
+    here.run(outlive())
+    for _ in range(2):
+        with pytest.raises(NotClosed, match=held.config.server_id):
+            here.run(here.pool.close_all(drain_seconds=0.1), 15.0)
+    released.set()
+    here.run(here.pool.close_all(drain_seconds=0.1), 15.0)
+    assert held.has_ended
 
 
 @gate("faults.b45")

@@ -95,7 +95,7 @@ class Connection:
         self._record = CallRecord(is_connecting=True)
         self._child = Child()
         self._session: ClientSession | None = None
-        self._revision = ""
+        self.revision = ""
         self._has_served = False
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self._used_at = self._opened_at = self._loop.time()
@@ -123,10 +123,6 @@ class Connection:
     @property
     def used_at(self) -> float:
         return self._used_at
-
-    @property
-    def revision(self) -> str:
-        return self._revision
 
     async def open(self) -> None:
         """Connect. Whoever stops waiting does not stop the handshake; its deadline does.
@@ -213,7 +209,7 @@ class Connection:
     def _serve(self, session: ClientSession) -> None:
         # What runs in the background from now on reports to nobody.
         CALL.set(None)
-        self._revision = session.protocol_version or ""
+        self.revision = session.protocol_version or ""
         self._session = session
         self._has_served = True
         self._used_at = self._loop.time()
@@ -252,7 +248,7 @@ class Connection:
 
     @property
     def _is_modern_http(self) -> bool:
-        return self._revision in MODERN_PROTOCOL_VERSIONS and self.config.transport is Transport.HTTP
+        return self.revision in MODERN_PROTOCOL_VERSIONS and self.config.transport is Transport.HTTP
 
     # -- login
 
@@ -288,7 +284,7 @@ class Connection:
         info = session.server_info
         names = scrubbed([info.name, info.version] if info else ["", ""], self._secrets)
         return Catalog(
-            tools, rejected, self._revision, names[0], names[1],
+            tools, rejected, self.revision, names[0], names[1],
             has_resources=bool(offered and offered.resources), has_prompts=bool(offered and offered.prompts),
             prompts=await surfaces.prompts_of(offered, self._listing) if with_prompts else None,
             is_whole=with_prompts or not (offered and offered.prompts),
